@@ -1,0 +1,1 @@
+"""One file a collective: its counts, its bus factor, its postcondition."""

@@ -1,0 +1,157 @@
+"""A measured call, and the run that it belongs to. Predicted results have the same type.
+
+The time that a row stands for is `time_s`, seconds per call. Everything else says where it came from and how far it can
+be trusted: raw samples of each rank, their summary, whether the data was right, and marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from busbw.core.call import Call
+from busbw.core.summary import Summary
+from busbw.units import GB
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A reason not to trust a row, or to read it with care: a short code for programs and a sentence for people."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a row was read: file and line (from 1)."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Raw samples: `per_rank_s[rank][sample]` is the mean seconds of `calls_per_sample` calls on that rank's clock."""
+
+    calls_per_sample: int
+    per_rank_s: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One row: a Call, its time, and the evidence for it."""
+
+    call: Call
+    time_s: float
+    summary: Summary | None = None
+    samples: Samples | None = None
+    wrong: int | None = None
+    """Elements that were wrong over all ranks and checked calls; None when the data was not checked."""
+    marks: tuple[Mark, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What else was set or is known: backend, mode, sched, rank_time, group, algorithm, protocol, NCCL_ALGO, ..."""
+    repeat: int = 0
+    """Which launch of the same work, from 0."""
+    source: Source | None = None
+    """Where it was read; None for what was measured just now."""
+    origin: str = "measured"
+    """measured, read or simulated."""
+
+    @property
+    def algbw_GBps(self) -> float | None:  # noqa: N802
+        """S / t in GB/s (1e9)."""
+        rate = self.call.algbw_Bps(self.time_s)
+        return None if rate is None else rate / GB
+
+    @property
+    def busbw_GBps(self) -> float | None:  # noqa: N802
+        """Algbw x bus factor in GB/s (1e9); None at N = 1."""
+        rate = self.call.busbw_Bps(self.time_s)
+        return None if rate is None else rate / GB
+
+    def row(self) -> dict[str, Any]:
+        """The flat row of `--json` (docs/json.md). Keys are stable."""
+        summary = self.summary
+        return {
+            **self.call.to_json(),
+            "time_s": self.time_s,
+            "algbw_GBps": self.algbw_GBps,
+            "busbw_GBps": self.busbw_GBps,
+            "wrong": self.wrong,
+            "time_low_s": None if summary is None else summary.low_s,
+            "time_high_s": None if summary is None else summary.high_s,
+            "mean_s": None if summary is None else summary.mean_s,
+            "samples": None if summary is None else summary.samples,
+            "stopped": None if summary is None else summary.stopped,
+            "marks": [{"code": mark.code, "reason": mark.reason} for mark in self.marks],
+            "labels": dict(self.labels),
+            "repeat": self.repeat,
+            "origin": self.origin,
+            "source": None if self.source is None else {"file": self.source.file, "line": self.source.line},
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as it is saved: all fields, with the rates for readers that do not know the factors."""
+        samples = self.samples
+        return {
+            "call": self.call.to_json(),
+            "time_s": self.time_s,
+            "algbw_GBps": self.algbw_GBps,
+            "busbw_GBps": self.busbw_GBps,
+            "wrong": self.wrong,
+            "marks": [{"code": mark.code, "reason": mark.reason} for mark in self.marks],
+            "labels": dict(self.labels),
+            "repeat": self.repeat,
+            "origin": self.origin,
+            "summary": None if self.summary is None else self.summary.to_json(),
+            "samples": None
+            if samples is None
+            else {"calls_per_sample": samples.calls_per_sample, "per_rank_s": [list(s) for s in samples.per_rank_s]},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], source: Source | None = None) -> Measurement:
+        """The inverse of `to_json`."""
+        samples = data.get("samples")
+        summary = data.get("summary")
+        return cls(
+            call=Call.from_json(data["call"]),
+            time_s=float(data["time_s"]),
+            summary=None if summary is None else Summary.from_json(summary),
+            samples=None
+            if samples is None
+            else Samples(samples["calls_per_sample"], tuple(tuple(rank) for rank in samples["per_rank_s"])),
+            wrong=data.get("wrong"),
+            marks=tuple(Mark(mark["code"], mark["reason"]) for mark in data.get("marks", ())),
+            labels=dict(data.get("labels", {})),
+            repeat=data.get("repeat", 0),
+            source=source,
+            origin=data.get("origin", "measured"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was asked for, on which machine: one per results file (or per tool's output)."""
+
+    tool: str = "busbw"
+    version: str = ""
+    started: str = ""
+    """ISO 8601, UTC."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """From an allow-list; never the whole environment."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    launches: tuple[Mapping[str, Any], ...] = ()
+    """One per start of the ranks: world_size, repeat, and rank -> host, pid, device."""
+    notes: tuple[str, ...] = ()
+    """What happened beside the rows: skipped sizes, a lost rank, lines that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What one file holds: a run and its measurements, in the file's order."""
+
+    run: Run
+    measurements: tuple[Measurement, ...]
