@@ -33,13 +33,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """The rates that another tool printed for a row, in GB/s (1e9) by its own definitions; None where it printed none.
+    """What another tool printed for a row: rates in GB/s (1e9) by its own definitions, None where it printed none.
 
     Ours are derived from size and time; these tell whether the tool's columns agree, and what its averages rest on.
     """
 
-    algbw_GBps: float | None  # noqa: N815 - the unit's own capitals
-    busbw_GBps: float | None  # noqa: N815
+    algbw_GBps: float | None = None  # noqa: N815 - the unit's own capitals
+    busbw_GBps: float | None = None  # noqa: N815
+    size: str = ""
+    """The size as it stands there, where its meaning or its unit is not ours."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Other columns of the row, as printed: `time_min_us`, `iterations`, ... (labels are for what was set)."""
 
 
 @dataclass(frozen=True, slots=True)
