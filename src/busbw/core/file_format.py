@@ -28,8 +28,8 @@ class FileFormat:
     is merged by line. A *fallback* is a log format that is asked only when no other found a row.
 
     `recognises(text)` is cheap, also in 100 MB: it looks at `text.head`, or asks `text.contains(b"...")`.
-    `read(text, options)` returns what is there: each row with its line, one part for each run (see `Results`), rows that
-    it could not read in `Run.unreadable`, and for a run without rows the reason in `Run.failure`. None means that it is
+    `read(text, options)` returns what is there: each row with its line, one part for each run (see `Results`), rows
+    that it could not read in `Run.unreadable`, and for a run without rows the reason in `Run.failure`. None means that it is
     not this format after all. FileError only when a document contradicts itself.
     """
 

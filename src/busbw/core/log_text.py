@@ -101,7 +101,7 @@ class LogText:
             yield number, text
 
     def tagged_lines(self) -> Iterator[tuple[int, str, str]]:
-        """Every line's number (from 1), who printed it (a label such as "0:", "[1,0]<stdout>:", or ""), cleaned text."""
+        """Every line's number (from 1), who printed it ("0:", "[1,0]<stdout>:", or ""), and its cleaned text."""
         number = 0
         for chunk in self._chunks():
             for line in chunk.decode("utf-8", "replace").split("\n"):
