@@ -48,7 +48,7 @@ def read_text(text: LogText, op: str | None = None, world_size: int | None = Non
         if document.kind == "document" and document.recognises(text):
             results = document.read(text, options)
             if results is not None:
-                return _with_rows(results)
+                return _with_rows(merge(results.runs))
     found: list[Results] = []
     for kind in ("log", "fallback"):
         for log in formats:

@@ -60,7 +60,8 @@ class Table:
     out_of_bounds: tuple[int, str] | None = None
     concluded: bool = False
     failure: str | None = None
-    per_row_samples: dict[tuple[int, bool | None], Samples] = field(default_factory=dict)
+    samples: dict[int, Samples] = field(default_factory=dict)
+    """Of single halves, by their index."""
 
     def __post_init__(self) -> None:
         self.unreadable = UnreadableLines(self.file)
@@ -195,7 +196,7 @@ def build(table: Table, found: Conclusion) -> Results:
         labels.setdefault("algorithm", "hypercube")
     shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     rows = []
-    for half in table.halves:
+    for index, half in enumerate(table.halves):
         marks = list(found.marks)
         wrong = _wrong(half, has_in_place, marks)
         if half.in_place and not has_in_place:
@@ -224,7 +225,7 @@ def build(table: Table, found: Conclusion) -> Results:
             Measurement(
                 call,
                 half.time_s,
-                samples=table.per_row_samples.get((half.line, half.in_place)),
+                samples=table.samples.get(index),
                 wrong=wrong,
                 marks=tuple(marks),
                 labels=shared.setdefault(key, of_row),
@@ -295,3 +296,11 @@ def _average_notes(table: Table, mean: float | None) -> list[str]:
     if abs(table.average - mean) > slack:
         note += f"; the rows here give {mean:.6g}, so it covers rows that are not in the file"
     return [note]
+
+
+def merge_runs(parts: Sequence[Results]) -> Results:
+    """Runs of one file, as parts of one Results."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = tuple(row for part in parts for row in part.measurements)
+    return Results(Run(parts[0].run.tool), rows, tuple(parts))

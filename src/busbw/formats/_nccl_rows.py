@@ -131,7 +131,7 @@ def read_row(text: str, line: int, layout: Layout) -> list[Half] | str:
     size, count = whole_number(start[1]), whole_number(start[2])
     if size is None or count is None:
         return "a size of 2^63 bytes and more"
-    dtype = _dtype(start[3])
+    dtype = dtype_name(start[3])
     words = text[start.end() :].replace("*", " ").split()
     redop: str | None = "" if layout.has_redop else None
     if words and _WORD.match(words[0]) and words[0] not in ("nan", "inf"):
@@ -166,10 +166,11 @@ def read_row(text: str, line: int, layout: Layout) -> list[Half] | str:
 
 def is_known_type(text: str) -> bool:
     """Whether the word is an element type."""
-    return _dtype(text) is not None
+    return dtype_name(text) is not None
 
 
-def _dtype(text: str) -> str | None:
+def dtype_name(text: str) -> str | None:
+    """Core's name of an element type; None when it is not known."""
     try:
         return find_dtype(text).name
     except UsageError:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from busbw.core.file_format import FileFormat, ReadOptions
 from busbw.core.log_text import LogText, clean_line
-from busbw.core.measurement import Results, Run
+from busbw.core.measurement import Results
 from busbw.formats._failures import failure_between, find_failures
-from busbw.formats._nccl_build import Conclusion, Table, build, conclude
+from busbw.formats._nccl_build import Conclusion, Table, build, conclude, merge_runs
 from busbw.formats._nccl_reader import NOTHING, SETTINGS, TITLE, OpenRun, Reader
 from busbw.formats._nccl_rows import ASSUMED, START, is_known_type, read_row
 
@@ -42,9 +42,7 @@ def _read(text: LogText, options: ReadOptions) -> Results | None:
         if not run.table.complete:
             run.table.failure = failure_between(failures, run.table.first_line, end)
     parts = [build(run.table, found) for run, found in zip(runs, _conclusions(runs, options), strict=True)]
-    if len(parts) == 1:
-        return parts[0]
-    return Results(Run(parts[0].run.tool), tuple(row for part in parts for row in part.measurements), tuple(parts))
+    return merge_runs(parts)
 
 
 def _with_meaning(runs: Sequence[OpenRun]) -> list[OpenRun]:
