@@ -89,7 +89,7 @@ class Check:
 
 
 def combine_ranks(per_rank_s: Floats, rank_time: RankTime = "slowest") -> Floats:
-    """One series from samples of shape (ranks, samples): of each sample the slowest rank, the mean, fastest, or rank 0."""
+    """One series from samples of shape (ranks, samples): of each the slowest rank, the mean, the fastest, or rank 0."""
     if rank_time == "slowest":
         series: Floats = per_rank_s.max(axis=0)
     elif rank_time == "avg":
@@ -197,7 +197,7 @@ _MAX_LAG1 = 0.99
 def _autocovariance(x: Floats) -> Floats:
     """Sums of ``x[t] x[t+k]`` for lags k = 0 ... n/2, by FFT."""
     n = len(x)
-    size = 1 << (2 * n - 1).bit_length()
+    size = 1 << (n + n // 2).bit_length()
     spectrum = np.fft.rfft(x, size)
     sums: Floats = np.fft.irfft(spectrum * spectrum.conj(), size)[: n // 2 + 1]
     return sums
@@ -273,11 +273,8 @@ def drift(series: Floats) -> tuple[float, bool]:
     n = len(series)
     if n < 3:
         return 0.0, False
-    blocks = np.array_split(series, min(n, _DRIFT_BLOCKS))
-    level = np.array([np.median(block) for block in blocks])
-    center = np.cumsum([len(block) for block in blocks]) - np.array([len(block) for block in blocks]) / 2
-    first, second = np.triu_indices(len(level), 1)
-    slope = float(np.median((level[second] - level[first]) / (center[second] - center[first])))
+    center, level = _blocks(series)
+    slope, _ = _theil_sen(center, level)
     change = slope * (n - 1) / float(np.median(level))
     if len(level) < MIN_SAMPLES:
         return change, False
@@ -289,19 +286,40 @@ def drift(series: Floats) -> tuple[float, bool]:
 _DRIFT_BLOCKS = 40
 
 
+def _blocks(series: Floats) -> tuple[Floats, Floats]:
+    """Centre (in samples) and median of at most 40 blocks of the series."""
+    edges = np.linspace(0, len(series), min(len(series), _DRIFT_BLOCKS) + 1).astype(int)
+    level = np.array([np.median(series[a:b]) for a, b in pairwise(edges)])
+    return (edges[:-1] + edges[1:] - 1) / 2, level
+
+
+def _theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
+    """Slope and offset of the line with the median of the slopes between all pairs of points."""
+    first, second = np.triu_indices(len(x), 1)
+    slope = float(np.median((y[second] - y[first]) / (x[second] - x[first])))
+    return slope, float(np.median(y - slope * x))
+
+
 def level_shifts(series: Floats, *, min_change: float = 0.02, limit: int = 8) -> tuple[Shift, ...]:
     """Samples at which the level jumps, each with level after / level before (medians of the stretches around it).
 
     Binary segmentation on the cumulative sum of ranks (Pettitt, Applied Statistics 28, 1979), scaled by the long-run
-    deviation of the ranks about the levels on both sides. A jump counts from 2.2 of the Brownian bridge's scale, whose
-    maximum exceeds that once in 8000 independent series, and from a relative change of `min_change`. Repeated flips
-    between two levels are modes, not shifts, when they come too often for this.
+    deviation of the ranks about the levels on both sides. A jump counts from 2.2 of the Brownian bridge's scale (whose
+    maximum exceeds that once in 8000 times; a stretch of n samples has to reach 2.2 (1 + 10 / n)), and from a relative
+    change of `min_change`. A slope is no staircase: nothing is reported where the line of `drift` fits as well.
     """
     cuts = sorted(_cuts(series, 0, len(series), limit))
     edges = [0, *cuts, len(series)]
     levels = [float(np.median(series[a:b])) for a, b in pairwise(edges)]
     shifts = (Shift(cut, after / before) for cut, (before, after) in zip(cuts, pairwise(levels), strict=True))
-    return tuple(shift for shift in shifts if abs(math.log(shift.ratio)) >= math.log1p(min_change))
+    found = tuple(shift for shift in shifts if abs(math.log(shift.ratio)) >= math.log1p(min_change))
+    if not found:
+        return ()
+    center, level = _blocks(series)
+    slope, offset = _theil_sen(center, level)
+    steps = np.array(levels)[np.searchsorted(cuts, center, "right")]
+    line_misses_by = float(np.abs(level - offset - slope * center).sum())
+    return found if line_misses_by > 1.1 * float(np.abs(level - steps).sum()) else ()
 
 
 _SHIFT_SCALE = 2.2
@@ -320,7 +338,7 @@ def _cuts(series: Floats, begin: int, end: int, limit: int) -> Iterator[int]:
     upper = min(max(_lag1(beside), 0.0) + 1 / math.sqrt(n), _MAX_LAG1)
     tau = max(_autocorrelation_time(_autocovariance(beside)), (1 + upper) / (1 - upper))
     deviation = math.sqrt(tau * float(beside @ beside))
-    if float(bridge[cut - _MIN_STRETCH]) <= _SHIFT_SCALE * deviation:
+    if float(bridge[cut - _MIN_STRETCH]) <= _SHIFT_SCALE * (1 + 10 / n) * deviation:
         return
     yield begin + cut
     yield from _cuts(series, begin, begin + cut, limit // 2)
@@ -332,7 +350,8 @@ def two_modes(times_s: Floats, *, min_gap: float = 0.05) -> Modes | None:
 
     The split of the logarithms with the largest variance between its parts (Otsu, IEEE Trans. SMC 9, 1979), kept when
     the valley is real: the middle third between the two medians holds at most 15 % of the smaller part, which has at
-    least 3 times and 2 % of them. (One normal hump, split in two, has 35 % there.)
+    least 3 times and 2 % of them (one normal hump, split in two, has 35 % there), and the parts lie five standard
+    deviations apart (Ashman, Bird & Zepf, Astronomical Journal 108, 1994: D > 2 separates; one hump, split, has 2.7).
     """
     n = len(times_s)
     least = max(3, math.ceil(0.02 * n))
@@ -347,9 +366,13 @@ def two_modes(times_s: Floats, *, min_gap: float = 0.05) -> Modes | None:
     low, high = float(np.median(logs[:split])), float(np.median(logs[split:]))
     third = (high - low) / 3
     valley = int(logs.searchsorted(high - third, "left")) - int(logs.searchsorted(low + third, "right"))
-    if high - low < math.log1p(min_gap) or valley > 0.15 * min(split, n - split):
+    distance = (high - low) / math.sqrt((float(logs[:split].var()) + float(logs[split:].var())) / 2 + 1e-30)
+    if high - low < math.log1p(min_gap) or valley > 0.15 * min(split, n - split) or distance < _MIN_DISTANCE:
         return None
     return Modes(math.exp(low), math.exp(high), (n - split) / n)
+
+
+_MIN_DISTANCE = 5.0
 
 
 def summarise(
@@ -462,7 +485,8 @@ def _two_modes_mark(modes: Modes, sched: str, tick_s: float | None, calls_per_sa
     if sched == "default" and tick_s and any(_is_ticks(gap, tick_s) for gap in (gap_s, gap_s * calls_per_sample)):
         return Mark(
             "scheduler-tick",
-            f"{what}. They lie a scheduler tick ({format_time(tick_s)}) apart: threads wait for a core. Try --sched batch",
+            f"{what}; they lie a scheduler tick ({format_time(tick_s)}) apart: threads wait for a core, "
+            "try --sched batch",
         )
     return Mark("two-modes", what)
 
