@@ -40,7 +40,9 @@ def parse_size(text: str) -> int:
     number, unit = _split(text, "size", "8, 64KiB, 1G (= 1 GiB) or 1GB (= 1e9 bytes)")
     factor = _SIZE_UNITS.get(unit.lower())
     if factor is None:
-        raise UsageError(f"unknown unit {unit!r} in size {text!r}: use B, KiB, MiB, GiB, TiB (or K, M, G, T), kB, MB, GB")
+        raise UsageError(
+            f"unknown unit {unit!r} in size {text!r}: use B, KiB, MiB, GiB, TiB (or K, M, G, T), kB, MB, GB"
+        )
     size = number * factor
     if size != int(size) or size >= 2**63:
         raise UsageError(f"size {text!r} must be a whole number of bytes below 2^63")

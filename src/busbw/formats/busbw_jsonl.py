@@ -63,7 +63,9 @@ def read(text: str, file_name: str) -> Results:
             if number == len(lines):  # no newline behind it: the write was cut
                 notes.append(f"{file_name}:{number}: the last line was cut and is not counted")
                 continue
-            raise FileError(f"{file_name}:{number}: not a line of a busbw results file ({error!r}); remove it") from error
+            raise FileError(
+                f"{file_name}:{number}: not a line of a busbw results file ({error!r}); remove it"
+            ) from error
     run = run or Run()
     return Results(
         Run(run.tool, run.version, run.started, run.environment, run.settings, tuple(launches), tuple(notes)),
@@ -74,7 +76,9 @@ def read(text: str, file_name: str) -> Results:
 def _run(record: dict[str, Any]) -> Run:
     version = record.get("format")
     if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise FileError(f"results format {version!r} is newer than {FORMAT_VERSION}, the newest known here: upgrade busbw")
+        raise FileError(
+            f"results format {version!r} is newer than {FORMAT_VERSION}, the newest known here: upgrade busbw"
+        )
     return Run(
         tool=record.get("tool", "busbw"),
         version=record.get("version", ""),

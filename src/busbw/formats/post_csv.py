@@ -66,7 +66,9 @@ def _row(record: Mapping[str, str], source: Source) -> Measurement:
     world_size, size_bytes = int(record["world_size"]), int(record["bytes"])
     time_s = float(record["time_ms"]) / 1e3
     if world_size < 1 or size_bytes < 0 or not (math.isfinite(time_s) and time_s > 0):
-        raise ValueError(f"world_size {world_size}, bytes {size_bytes}, time_ms {record['time_ms']}: all must be positive")
+        raise ValueError(
+            f"world_size {world_size}, bytes {size_bytes}, time_ms {record['time_ms']}: all must be positive"
+        )
     row = Measurement(Call(collective.name, size_bytes, world_size), time_s, source=source, origin="read")
     printed = record.get("algbw_GBps")
     if printed and row.algbw_GBps is not None:

@@ -1,0 +1,3 @@
+"""Measuring: what to run, on which backend, how it is timed, checked, supervised and written down."""
+
+from __future__ import annotations
