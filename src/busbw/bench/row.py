@@ -191,7 +191,6 @@ class RowTaker:
             calls = -(-self.iters // fixed)
         due = 0
         samples: list[NDArray[np.float64]] = []
-        members = list(self.group.ranks)
         started = time.monotonic()
         self.backend.barrier()
         while True:

@@ -70,7 +70,8 @@ class Settings:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Settings:
         """The inverse of `to_json`."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in cls.__slots__})
+        known: dict[str, Any] = {name: value for name, value in data.items() if name in cls.__slots__}
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
     def digest(self) -> str:
         """A short fingerprint: ranks whose fingerprints differ were started with different arguments."""

@@ -206,6 +206,8 @@ class Supervisor:
         if say == "beat":
             if word["at"] != rank.at:
                 rank.moved = rank.heard
+                if rank.local and word["at"][1] != rank.at[1]:
+                    self._mapped |= processes.shared_memory_of(rank.pid)
                 if rank.rank == 0:
                     self.observer.at(word["at"][0], word["at"][1])
             rank.at, rank.limit_s = word["at"], float(word["limit_s"])

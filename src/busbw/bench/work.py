@@ -110,7 +110,8 @@ def _placements(
     note: Callable[[str], None],
 ) -> tuple[bool, ...]:
     """The placements to run; out-of-place (False) first, as nccl-tests does."""
-    possible, reasons = [], {}
+    possible: list[bool] = []
+    reasons: dict[bool, str] = {}
     for in_place in (False, True):
         if in_place and collective.in_place_offset is None:
             reasons[in_place] = f"{collective.name} has no in-place form"
@@ -155,10 +156,10 @@ def split_groups(split: str | None, world_size: int) -> tuple[tuple[int, ...], .
         k = int(match[2])
         if k < 1:
             raise UsageError(f"--split {split!r}: the number must be at least 1")
-        color = (lambda r: r % k) if match[1] in ("mod", "%") else (lambda r: r // k)
+        by_remainder = match[1] in ("mod", "%")
         groups: dict[int, list[int]] = {}
         for rank in range(world_size):
-            groups.setdefault(color(rank), []).append(rank)
+            groups.setdefault(rank % k if by_remainder else rank // k, []).append(rank)
         return tuple(tuple(group) for _, group in sorted(groups.items()))
     parts = text.split("/") if "/" in text else text.split(",")
     found = tuple(_rank_list(part, split) for part in parts)
