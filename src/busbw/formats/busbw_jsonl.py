@@ -1,7 +1,7 @@
 """Our own results file: one JSON object a line, appended as rows are taken, so that a crash loses nothing.
 
 History of the format:
-    1   first line {"type": "run", "format": 1, ...}; then lines of {"type": "launch" | "measurement" | "note"}, in any order.
+    1   first line {"type": "run", "format": 1, ...}; then "launch", "measurement" and "note" lines, in any order.
 
 A last line that was cut (a full disk, a killed process) is reported as a note; every whole line before it is read.
 """
