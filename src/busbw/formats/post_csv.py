@@ -52,7 +52,8 @@ def read(text: str, file_name: str) -> Results:
         for record in reader:
             measurements.append(_row(record, Source(file_name, reader.line_num)))
     except (UsageError, ValueError, TypeError, csv.Error) as error:
-        raise FileError(f"{file_name}:{reader.line_num}: {error}; the columns are {','.join(HEADER)}") from error
+        line = reader.line_num + isinstance(error, csv.Error)  # which is raised before the line is counted
+        raise FileError(f"{file_name}:{line}: {str(error)[:300]}; the columns are {','.join(HEADER)}") from error
     if not measurements:
         raise FileError(f"{file_name}: has the header of the post's CSV and no row under it")
     return Results(Run(tool="post_csv"), tuple(measurements))
