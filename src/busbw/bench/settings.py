@@ -70,8 +70,10 @@ class Settings:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Settings:
         """The inverse of `to_json`."""
-        known: dict[str, Any] = {name: value for name, value in data.items() if name in cls.__slots__}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+        known: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in cls.__slots__
+        }
+        return cls(**known)
 
     def digest(self) -> str:
         """A short fingerprint: ranks whose fingerprints differ were started with different arguments."""

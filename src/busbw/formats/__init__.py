@@ -19,9 +19,10 @@ def read_results(path: str) -> Results:
     """
     name = "<stdin>" if path == "-" else path
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     if not text.strip():
         raise FileError(f"{name}: the file is empty")
     head = text[:HEAD_CHARACTERS]
