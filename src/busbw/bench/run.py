@@ -277,15 +277,23 @@ def find_mpiexec() -> list[str]:
     return [found]
 
 
+def resolve_backend(backend: str) -> str:
+    """`auto` becomes what suits this machine's devices."""
+    if backend != "auto":
+        return backend
+    from busbw.bench.backends.torch_distributed import choose_backend
+
+    return choose_backend()
+
+
 def auto_worlds(backend: str) -> list[int]:
     """World sizes that suit this host: 2, 4, 8, ... and all of its accelerators; 2 and 4 on CPUs with fewer cores."""
     if backend in ("fake", "mpi"):
         most = max(os.cpu_count() or 2, 2) if backend == "mpi" else 8
     else:
-        from busbw.bench.backends.torch_distributed import choose_backend, local_devices
+        from busbw.bench.backends.torch_distributed import local_devices
 
-        name = choose_backend() if backend == "auto" else backend
-        most = local_devices(name) or min(max(os.cpu_count() or 2, 4), 8)
+        most = local_devices(resolve_backend(backend)) or min(max(os.cpu_count() or 2, 4), 8)
     worlds = [2**power for power in range(1, 20) if 2**power <= most]
     if most not in worlds and most > 1:
         worlds.append(most)

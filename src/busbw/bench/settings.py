@@ -71,7 +71,9 @@ class Settings:
     def from_json(cls, data: Mapping[str, Any]) -> Settings:
         """The inverse of `to_json`."""
         known: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in cls.__slots__
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in data.items()
+            if name in cls.__slots__
         }
         return cls(**known)
 

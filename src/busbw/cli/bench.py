@@ -20,6 +20,7 @@ from busbw.bench.run import (
     describe_run,
     parse_sweep,
     plan_launches,
+    resolve_backend,
     run_launches,
     variables_text,
 )
@@ -221,11 +222,7 @@ def _redops_and_output(redop: str | None, outputs: list[str]) -> tuple[list[str]
 
 def _resolve(settings: Settings) -> Settings:
     """Choose the backend, and cut the default sizes where it is slow."""
-    backend = settings.backend
-    if backend == "auto":
-        from busbw.bench.backends.torch_distributed import choose_backend
-
-        backend = choose_backend()
+    backend = resolve_backend(settings.backend)
     sizes = settings.sizes
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))
