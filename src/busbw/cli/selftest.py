@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     unusable: dict[str, str] = {}
     for name in names:
         try:
-            found[name] = test_backend(name, args.world, args.fake)
+            found[name] = try_backend(name, args.world, args.fake)
         except (MissingDependency, LaunchError) as error:
             unusable[name] = str(error)
     failed = sum(value != "ok" for cells in found.values() for value in cells.values())
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed or not found else 0
 
 
-def test_backend(backend: str, world_size: int, fake: str = "") -> dict[str, str]:
+def try_backend(backend: str, world_size: int, fake: str = "") -> dict[str, str]:
     """Every combination that the backend claims -> ok, wrong or error: ...
 
     A combination that brings the ranks down is noted, and the rest goes on with new ranks.
