@@ -171,13 +171,12 @@ class _Signs:
 
     def interval(self, confidence: float, sequential: bool) -> Interval | None:
         n = len(self.ordered)
-        tau = self.tau
-        if n < MIN_INDEPENDENT * self.tau_upper:
-            tau = max(tau, self.tau_upper)
         alpha = 1 - confidence
         if sequential:
-            alpha *= 1 - _SEQUENTIAL * (1 - 1 / tau)
-        degrees = max(n / (3 * tau - 1), 2.0)
+            alpha *= 1 - _SEQUENTIAL * (1 - 1 / self.tau)
+        degrees = max(n / (3 * self.tau - 1), 2.0)
+        few = n < MIN_INDEPENDENT * self.tau_upper
+        tau = max(self.tau, self.tau_upper) if few else self.tau
         reach = _student_t(1 - alpha / 2, degrees) * math.sqrt(n * tau) / 2
         if n / 2 - reach < 0.5:
             return None
