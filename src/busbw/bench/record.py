@@ -31,6 +31,8 @@ class Record:
     def __init__(self, path: str, run: Run, *, resume: bool = False, overwrite: bool = False) -> None:
         self.path = Path(path)
         self.earlier: Results | None = None
+        if not self.path.parent.is_dir():
+            raise FileError(f"{path}: there is no directory {self.path.parent}: make it first, or name another file with -o")
         exists = self.path.exists() and self.path.stat().st_size > 0
         if exists and not resume and not overwrite:
             raise UsageError(
@@ -40,7 +42,6 @@ class Record:
             self.earlier = busbw_jsonl.read(self.path.read_text(encoding="utf-8", errors="replace"), path)
             _same_way(path, self.earlier.run, run)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file: TextIO = self.path.open("a" if exists and resume else "w", encoding="utf-8")
             if exists and resume:
                 self._cut_partial_line()

@@ -150,6 +150,7 @@ class RowTaker:
 
     def _exchange(self, seconds: float, started: float) -> tuple[NDArray[np.float64], float]:
         """Every rank's time, and rank 0's seconds since `started`."""
+        self.progress.call += 1  # this rank waits for the others now: one that hangs in its batch is behind
         table_ = self.backend.gather([seconds, time.monotonic() - started])
         return table_[:, 0], float(table_[0, 1])
 

@@ -417,7 +417,6 @@ class Output:
 
     def _prove_writable(self, path: str) -> None:
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
             with Path(path).open("a", encoding="utf-8"):
                 pass
         except OSError as error:
