@@ -7,6 +7,7 @@ a lock in each call and doubles the time of small ones (docs/how-it-measures.md)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,29 +110,29 @@ class MpiBackend(Backend):
         into = mpi.IN_PLACE
         name = call.collective
         if name == "barrier":
-            return lambda: comm.Barrier()
+            return comm.Barrier
         if name == "all_reduce":
             a, b = (into if in_place else send), recv
-            return lambda: comm.Allreduce(a, b, operator)
+            return partial(comm.Allreduce, a, b, operator)
         if name == "broadcast":
             buffer = send if send is not None and len(send) else recv
-            return lambda: comm.Bcast(buffer, root)
+            return partial(comm.Bcast, buffer, root)
         if name == "reduce":
             a, b = (into, recv) if in_place and is_root else (send, recv if is_root else None)
-            return lambda: comm.Reduce(a, b, operator, root)
+            return partial(comm.Reduce, a, b, operator, root)
         if name == "reduce_scatter":
-            return lambda: comm.Reduce_scatter_block(send, recv, operator)
+            return partial(comm.Reduce_scatter_block, send, recv, operator)
         if name == "all_gather":
             a = into if in_place else send
-            return lambda: comm.Allgather(a, recv)
+            return partial(comm.Allgather, a, recv)
         if name == "scatter":
             a, b = (send if is_root else None), (into if in_place and is_root else recv)
-            return lambda: comm.Scatter(a, b, root)
+            return partial(comm.Scatter, a, b, root)
         if name == "gather":
             a, b = (into if in_place and is_root else send), (recv if is_root else None)
-            return lambda: comm.Gather(a, b, root)
+            return partial(comm.Gather, a, b, root)
         if name == "all_to_all":
-            return lambda: comm.Alltoall(send, recv)
+            return partial(comm.Alltoall, send, recv)
         if name == "all_to_all_v":
             split = call.kind.split
             assert split is not None
@@ -139,15 +140,15 @@ class MpiBackend(Backend):
             back = [split(Place(item.count, group.size, r))[group.rank] for r in range(group.size)]
             kind = mpi._typedict[send.dtype.char]
             a, b = [send, (list(out), None), kind], [recv, (back, None), kind]
-            return lambda: comm.Alltoallv(a, b)
+            return partial(comm.Alltoallv, a, b)
         if name == "send_recv":
             to, of = (group.rank + 1) % group.size, (group.rank - 1) % group.size
-            return lambda: comm.Sendrecv(send, to, 0, recv, of, 0)
+            return partial(comm.Sendrecv, send, to, 0, recv, of, 0)
         if name == "send_recv_one_way":
             if send is not None and len(send):
-                return lambda: comm.Send(send, group.rank + 1)
+                return partial(comm.Send, send, group.rank + 1)
             if recv is not None and len(recv):
-                return lambda: comm.Recv(recv, group.rank - 1)
+                return partial(comm.Recv, recv, group.rank - 1)
             return lambda: None
         raise NotImplementedError(f"the mpi backend has no {name}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,33 +196,33 @@ class TorchBackend(Backend):
         is_root = group.rank == (call.root or 0)
         name = call.collective
         if name == "barrier":
-            return lambda: dist.barrier(group=handle)
+            return partial(dist.barrier, group=handle)
         if name == "all_reduce":
-            return lambda: dist.all_reduce(recv, redop, group=handle)
+            return partial(dist.all_reduce, recv, redop, group=handle)
         if name == "broadcast":
-            return lambda: dist.broadcast(recv, root, group=handle)
+            return partial(dist.broadcast, recv, root, group=handle)
         if name == "reduce":
-            return lambda: dist.reduce(send, root, redop, group=handle)
+            return partial(dist.reduce, send, root, redop, group=handle)
         if name == "all_gather":
             all_gather = _first_of(dist, "all_gather_single", "all_gather_into_tensor")
-            return lambda: all_gather(recv, send, group=handle)
+            return partial(all_gather, recv, send, group=handle)
         if name == "reduce_scatter":
             reduce_scatter = _first_of(dist, "reduce_scatter_single", "reduce_scatter_tensor")
-            return lambda: reduce_scatter(recv, send, redop, group=handle)
+            return partial(reduce_scatter, recv, send, redop, group=handle)
         if name == "scatter":
             parts = list(send.chunk(group.size)) if is_root else None
-            return lambda: dist.scatter(recv, parts, root, group=handle)
+            return partial(dist.scatter, recv, parts, root, group=handle)
         if name == "gather":
             parts = list(recv.chunk(group.size)) if is_root else None
-            return lambda: dist.gather(send, parts, root, group=handle)
+            return partial(dist.gather, send, parts, root, group=handle)
         if name == "all_to_all":
-            return lambda: dist.all_to_all_single(recv, send, group=handle)
+            return partial(dist.all_to_all_single, recv, send, group=handle)
         if name == "all_to_all_v":
             split = call.kind.split
             assert split is not None
             out = list(split(Place(item.count, group.size, group.rank)))
             back = [split(Place(item.count, group.size, r))[group.rank] for r in range(group.size)]
-            return lambda: dist.all_to_all_single(recv, send, back, out, group=handle)
+            return partial(dist.all_to_all_single, recv, send, back, out, group=handle)
         if name in ("send_recv", "send_recv_one_way"):
             return self._point_to_point(send, recv, group)
         raise NotImplementedError(f"the torch backend has no {name}")
