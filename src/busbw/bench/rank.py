@@ -80,7 +80,7 @@ def main(
 
 
 def _run(link: Link, placement: Placement, settings: Settings, told: dict[str, Any], progress: Progress) -> None:
-    backend = make_backend(settings.backend, settings.fake)
+    backend = make_backend(settings.backend, settings.loop if settings.backend == "mpi" else settings.fake)
     seat = Seat(
         placement.rank,
         placement.world_size,

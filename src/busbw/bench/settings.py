@@ -58,6 +58,8 @@ class Settings:
     init_timeout_s: float = 120.0
     timeout_s: float | None = None
     """Seconds without progress before an operation counts as hung; None: scaled by size and N."""
+    loop: str = "auto"
+    """mpi: python (mpi4py's methods), compiled (numba), or auto: compiled where numba is installed."""
     fake: str = ""
     """The fake backend's cost model, noise and faults."""
     max_bytes_by_default: bool = False

@@ -74,6 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--sched", default="default", choices=("default", "batch", "fifo"), help="scheduling policy of the ranks"
     )
+    where.add_argument(
+        "--loop", default="auto", choices=("auto", "python", "compiled"), help="mpi: who loops over the calls"
+    )
     where.add_argument("--fake", metavar="OPTIONS", default="", help="the fake backend's machine, noise and faults")
     where.add_argument(
         "--init-timeout", metavar="TIME", default="120s", help="for all ranks to arrive (default: %(default)s)"
@@ -189,6 +192,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         split=args.split,
         init_timeout_s=_positive("--init-timeout", args.init_timeout),
         timeout_s=None if args.timeout is None else _positive("--timeout", args.timeout),
+        loop=args.loop,
         fake=args.fake,
         max_bytes_by_default=by_default,
     )
