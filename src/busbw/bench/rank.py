@@ -177,10 +177,12 @@ def _take(
         labels["method"] = settings.method
     if settings.split is not None:
         labels["group"] = group_label(group)
+        labels["world"] = str(backend.world_size)
     link.say(
         "row",
         index=index,
-        key=row_key(item, group, settings),
+        group=group.index,
+        groups=len(taker.groups),
         call=item.call.to_json(),
         summary=summary.to_json(),
         calls_per_sample=taken.calls_per_sample,
