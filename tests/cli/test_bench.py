@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -192,3 +194,49 @@ def test_a_lost_rank_is_named_and_the_status_is_3(fake: Run, tmp_path: Path, fau
     assert done.returncode == 3
     assert re.search(words, done.stderr), done.stderr
     assert "ended early" in read_results(str(out)).run.notes[-1]
+
+
+def test_two_ranks_on_one_accelerator_are_refused_before_timing(fake: Run) -> None:
+    done = fake("--fake", "one_device")
+    assert done.returncode == 3
+    assert re.search(
+        r"rank 0 .* and rank 1 .* use the same device, fake:0: start one rank per accelerator", done.stderr
+    )
+
+
+def test_ranks_of_any_launcher_that_sets_rank_and_world_size_find_each_other(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    words = ["bench", "--backend", "fake", "--op", "all_reduce", "--sizes", "4KiB", "-n", "3", "-o", str(out)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "busbw", *words],
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    assert [rank.communicate(timeout=60)[1] for rank in ranks] == ["", ""]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert [(row.call.world_size, row.wrong) for row in read_results(str(out)).measurements] == [(2, 0)]
+
+
+def test_a_rank_that_never_arrives_is_named(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "bench", "--backend", "fake", "--op", "all_reduce", "--init-timeout", "1s"],
+        env={**os.environ, "RANK": "0", "WORLD_SIZE": "3"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "rank 1, 2 of 3 did not arrive within 1 s" in done.stderr
+
+
+@pytest.mark.parametrize("option", [["-m", "4"], ["-R", "1"], ["--cuda-graph", "2"]])
+def test_options_of_nccl_are_refused_elsewhere(fake: Run, option: list[str]) -> None:
+    done = fake(*option)
+    assert done.returncode == 2
+    assert "means something with --backend nccl only, and this run uses fake" in done.stderr

@@ -170,9 +170,13 @@ def _take(
     raw = taken.per_rank_s.tolist() if group.size <= MOST_RAW_RANKS else None
     labels = {"backend": backend.name, **backend.versions(), "mode": settings.mode, "rank_time": settings.rank_time}
     labels["sched"] = settings.sched
-    for name, value in (("cuda_graph", settings.cuda_graph), ("rotate_buffers", settings.rotate_buffers)):
-        if value:
-            labels[name] = str(value)
+    special = {
+        "cuda_graph": settings.cuda_graph,
+        "rotate_buffers": settings.rotate_buffers,
+        "agg_iters": settings.aggregate if settings.aggregate > 1 else 0,
+        "local_register": settings.register,
+    }
+    labels |= {name: str(value) for name, value in special.items() if value}
     if settings.method != "busbw":
         labels["method"] = settings.method
     if settings.split is not None:

@@ -172,8 +172,8 @@ class Supervisor:
                     continue
                 rank.heard = time.monotonic()
                 self._hear(rank, word)
-        except (ValueError, KeyError, TypeError, OSError, asyncio.IncompleteReadError):
-            pass
+        except (ValueError, KeyError, TypeError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # not a word of ours, a broken line, or the end of the run: the connection is over
         finally:
             if rank is not None and not rank.done and rank.gone is None:
                 rank.gone = time.monotonic()
