@@ -13,8 +13,8 @@ bound it. ``tau = 1 + 2 (rho_1 + rho_2 + ...)`` is the integrated autocorrelatio
 n samples are worth ``n / tau`` independent ones. Sources: the order-statistic interval, David & Nagaraja, Order
 Statistics, 3rd ed., 7.1; its long-run variance for dependent samples, Sen (1972), and Heidelberger & Lewis, Operations
 Research 32 (1984); tau by the initial monotone sequence, Geyer, Statistical Science 7 (1992), section 3.3. The
-alternative was sectioning (medians of k sections with Student's t, Asmussen & Glynn, Stochastic Simulation, III.5): it
-needs sections longer than the correlation *and* twenty of them, so it stops later. benchmarks/measure/coverage_fake.py
+alternative, sectioning (medians of k sections with Student's t, Asmussen & Glynn, Stochastic Simulation, III.5), needs
+sections longer than the correlation *and* some twenty of them; it was not simulated. benchmarks/measure/coverage_fake.py
 prints the coverage that the method here reaches.
 
 Ranks take the same decisions from the same samples: signs and ranks are integers, their sums are exact, and what
@@ -477,19 +477,19 @@ def _marks(
     half_width = summary.half_width
     if half_width is None:
         yield Mark(
-            "few-samples",
+            "few_samples",
             f"{summary.samples} samples with autocorrelation {summary.autocorrelation:.2f} are too few for a "
             f"{summary.confidence:.0%} interval: raise --time-budget or -n",
         )
     elif half_width > precision:
         yield Mark(
-            "wide-interval",
+            "wide_interval",
             f"the median {format_time(summary.median_s)} is known to {half_width:.1%}, asked for {precision:.1%}: "
             + ("raise --time-budget" if summary.stopped == "budget" else "take more samples"),
         )
     if summary.level_shifts:
         yield Mark(
-            "level-shift",
+            "level_shift",
             "the level jumps "
             + ", ".join(f"by {shift.ratio - 1:+.0%} at sample {shift.sample}" for shift in summary.level_shifts)
             + f" of {summary.samples}: the machine changed speed, the median mixes both",
@@ -504,7 +504,7 @@ def _marks(
         yield _two_modes_mark(summary, summary.two_modes, sched, tick_s, calls_per_sample)
     if summary.rank_skew > max_skew:
         yield Mark(
-            "rank-skew",
+            "rank_skew",
             f"rank {summary.slowest_rank} is the slowest; the fastest rank's median is {summary.rank_skew:.0%} shorter",
         )
 
@@ -517,11 +517,11 @@ def _two_modes_mark(summary: Summary, modes: Modes, sched: str, tick_s: float | 
     gap_s = modes.high_s - modes.low_s
     if sched == "default" and tick_s and any(_is_ticks(gap, tick_s) for gap in (gap_s, gap_s * calls_per_sample)):
         return Mark(
-            "scheduler-tick",
+            "scheduler_tick",
             f"{what}; they lie a scheduler tick ({format_time(tick_s)}) apart: threads wait for a core, "
             "try --sched batch",
         )
-    return Mark("two-modes", what)
+    return Mark("two_modes", what)
 
 
 def _is_ticks(gap_s: float, tick_s: float) -> bool:
