@@ -40,9 +40,8 @@ def svg_to_png(svg: str, scale: float = PNG_SCALE) -> bytes:
 def to_altair(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WIDTH) -> Any:
     """The figure as an Altair chart, for those who want to go on from there."""
     alt, _ = _libraries()
-    return _Renderer(
-        alt, find_theme(theme), lay_out(chart, width), looks(s.colour for p in chart.panels for s in p.series)
-    ).draw(chart)
+    names = looks(series.colour for panel in chart.panels for series in panel.series)
+    return _Renderer(alt, find_theme(theme), lay_out(chart, width), names, lay.sample_length(chart)).draw(chart)
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -60,6 +59,7 @@ class _Renderer:
     theme: Theme
     layout: Layout
     looks: dict[str, Look]
+    sample: float
 
     def draw(self, chart: Chart) -> Any:
         alt, theme = self.alt, self.theme
@@ -160,7 +160,7 @@ class _Renderer:
         neutral = [row for row in rows if row["colour"] is None]
         for chosen in (neutral, coloured):
             if chosen:
-                chart = self.alt.Chart(self.data(chosen)).mark_rect(opacity=0.16, fill=self.theme.axis)
+                chart = self.alt.Chart(self.data(chosen)).mark_rect(opacity=0.14, fill=self.theme.axis)
                 chart = chart.encode(x=self.x(place), x2="x2:Q", y=self.y(place), y2="y2:Q")
                 out.append(chart.encode(fill=self.colour(self.alt.Fill)) if chosen is coloured else chart)
         return out
@@ -197,7 +197,7 @@ class _Renderer:
         """From the end of each line to its label, where the label had to move."""
         rows = []
         for index, label in enumerate(place.labels):
-            stop = label.x - (4 if label.colour is None else lay.MARKER_GAP + 3)
+            stop = label.x - (4 if label.colour is None else lay.MARKER_GAP + 3 + self.sample)
             corners = [(label.end_x, label.end_y), (max(label.end_x, place.width), label.end_y), (stop, label.y)]
             if abs(label.end_x - place.width) > 2 * lay.LABEL_GAP:  # the line ends early: go straight
                 corners = [corners[0], corners[2]]
@@ -213,7 +213,9 @@ class _Renderer:
         rows = [
             {
                 "text": label.text, "colour": label.colour, "x": place.x.value(label.x),
-                "marker": place.x.value(label.x - lay.MARKER_GAP / 2 - 2), "y": place.y.value(place.height - label.y),
+                "marker": place.x.value(label.x - lay.MARKER_GAP / 2 - 2 - self.sample / 2),
+                "y": place.y.value(place.height - label.y), "variant": label.variant,
+                "from": place.x.value(label.x - lay.MARKER_GAP - self.sample), "to": place.x.value(label.x - 5),
             }
             for label in place.labels
         ]  # fmt: skip
@@ -223,6 +225,11 @@ class _Renderer:
         out = [text.encode(x=self.x(place), y=self.y(place), text="text:N")]
         named = [row for row in rows if row["colour"] is not None]
         if named:
+            if self.sample:
+                piece = alt.Chart(self.data(named)).mark_rule(strokeWidth=2)
+                start = alt.X("from:Q", scale=self.scale(place, "x"), axis=self.x_axis(place))
+                piece = piece.encode(x=start, x2="to:Q", y=self.y(place), color=self.colour(), strokeDash=self.dash())
+                out.append(piece)
             points = alt.Chart(self.data(named)).mark_point(filled=True, size=60, opacity=1)
             x = alt.X("marker:Q", scale=self.scale(place, "x"), axis=self.x_axis(place))
             out.append(points.encode(x=x, y=self.y(place), color=self.colour(), shape=self.shape()))
