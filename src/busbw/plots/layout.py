@@ -269,11 +269,12 @@ def _plain(text: str) -> str:
 def _size_ticks(bare: Range, values: Iterable[float]) -> list[Tick]:
     """Sizes that exist in the data, with texts that do not touch.
 
-    Both ends, and between them every size, or every n-th octave: the choice that shows most, then the most even one.
+    Both ends, and between them every size or every n-th octave: the choice that shows most, where each gap unlike the
+    others costs half a tick, then the one with the widest gaps.
     """
     sizes = sorted({_snap(value) for value in values})
     ends = sorted({sizes[0], sizes[-1]}) if _apart(bare, sizes[0], sizes[-1]) else sizes[-1:]
-    choices = [_fit(bare, ends, sizes)]
+    choices: list[list[float]] = []
     for stride in range(1, 11):
         for offset in range(stride):
             inner = [size for size in sizes if stride == 1 or math.log2(size) % stride == offset]
@@ -281,11 +282,14 @@ def _size_ticks(bare: Range, values: Iterable[float]) -> list[Tick]:
             if all(_apart(bare, a, b) for a, b in pairwise(inner)):
                 choices.append(sorted(ends + inner))
 
-    def worth(choice: list[float]) -> tuple[int, float, int]:
-        gaps = [bare.pixel(b) - bare.pixel(a) for a, b in pairwise(choice)]
-        return len(choice), round(min(gaps, default=0.0)), sum(math.log2(size) % 10 == 0 for size in choice)
+    def worth(choice: list[float]) -> tuple[float, float, int]:
+        octaves = [round(math.log2(b / a), 2) for a, b in pairwise(choice)]
+        odd = len(octaves) - max((octaves.count(gap) for gap in octaves), default=0)
+        return len(choice) - odd / 2, min(octaves, default=0.0), sum(math.log2(size) % 10 == 0 for size in choice)
 
-    best = max(choices[1:] if len(choices) > 1 else choices, key=worth)
+    best = max(choices, key=worth)
+    if len(best) < 3:  # sizes that are no powers of two
+        best = _fit(bare, ends, sizes)
     return [Tick(size, units.format_size(round(size))) for size in best]
 
 
