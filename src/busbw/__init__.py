@@ -1,1 +1,78 @@
-"""busbw"""
+"""busbw: the price of collective communication, to measure, read and compare.
+
+The verbs, nouns and errors below are the public interface. Each is loaded when it is first used, so `import busbw`
+takes no time and needs none of the optional libraries.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from busbw._version import __version__
+
+if TYPE_CHECKING:
+    from busbw.bench import measure
+    from busbw.core.call import Call
+    from busbw.core.collective import Collective
+    from busbw.core.measurement import Measurement, Results, Run
+    from busbw.core.summary import Summary
+    from busbw.errors import (
+        BusbwError,
+        FileError,
+        Interrupted,
+        LaunchError,
+        MeasurementError,
+        MissingDependency,
+        RankLost,
+        RankMismatch,
+        UsageError,
+        WrongResult,
+    )
+    from busbw.formats import read_results
+
+__all__ = [
+    "BusbwError",
+    "Call",
+    "Collective",
+    "FileError",
+    "Interrupted",
+    "LaunchError",
+    "Measurement",
+    "MeasurementError",
+    "MissingDependency",
+    "RankLost",
+    "RankMismatch",
+    "Results",
+    "Run",
+    "Summary",
+    "UsageError",
+    "WrongResult",
+    "__version__",
+    "measure",
+    "read_results",
+]
+
+_HOMES = {
+    "Call": "busbw.core.call",
+    "Collective": "busbw.core.collective",
+    "Measurement": "busbw.core.measurement",
+    "Results": "busbw.core.measurement",
+    "Run": "busbw.core.measurement",
+    "Summary": "busbw.core.summary",
+    "measure": "busbw.bench",
+    "read_results": "busbw.formats",
+}
+"""Where each name lies; those without an entry are errors."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'busbw' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "busbw.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,12 +22,15 @@ class Registry(Generic[T]):
 
     def __init__(self, package: str, attribute: str, kind: str, skip: tuple[str, ...] = ()) -> None:
         self.package, self.attribute, self.kind, self.skip = package, attribute, kind, skip
+        self._names: tuple[str, ...] | None = None
 
     def names(self) -> tuple[str, ...]:
         """All registered names, sorted; nothing but the package itself is imported."""
-        paths = importlib.import_module(self.package).__path__
-        found = (module.name for module in pkgutil.iter_modules(paths))
-        return tuple(sorted(name for name in found if not name.startswith("_") and name not in self.skip))
+        if self._names is None:  # the folder is listed once
+            paths = importlib.import_module(self.package).__path__
+            found = (module.name for module in pkgutil.iter_modules(paths))
+            self._names = tuple(sorted(name for name in found if not name.startswith("_") and name not in self.skip))
+        return self._names
 
     def get(self, name: str) -> T:
         """The object registered as `name`; raises UsageError that lists the choices."""

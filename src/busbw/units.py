@@ -7,6 +7,7 @@ The decimal units kB, MB, GB, TB are 1000-based. Rates: GB/s = 1e9 bytes a secon
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from busbw.errors import UsageError
 
@@ -22,14 +23,14 @@ for _power, _letter in enumerate("kmgtp", start=1):
     _SIZE_UNITS[_letter + "b"] = 1000**_power
 
 _TIME_UNITS = {"": 1.0, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(.*?)\s*")
+_NUMBER = re.compile(r"\s*((?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,2})?)\s*(.*?)\s*")
 
 
-def _split(text: str, what: str, example: str) -> tuple[float, str]:
+def _split(text: str, what: str, example: str) -> tuple[str, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a {what}: write a number and a unit, such as {example}")
-    return float(match[1]), match[2]
+    return match[1], match[2]
 
 
 def parse_size(text: str) -> int:
@@ -40,9 +41,9 @@ def parse_size(text: str) -> int:
     number, unit = _split(text, "size", "8, 64KiB, 1G (= 1 GiB) or 1GB (= 1e9 bytes)")
     factor = _SIZE_UNITS.get(unit.lower())
     if factor is None:
-        raise UsageError(f"unknown unit {unit!r} in size {text!r}: use B, KiB, MiB, GiB, TiB (or K, M, G, T), kB, MB, GB")
-    size = number * factor
-    if size != int(size) or size >= 2**63:
+        raise UsageError(f"unknown unit {unit!r} in size {text!r}: use B, KiB, MiB, GiB (or K, M, G), kB, MB, GB")
+    size = Fraction(number) * factor
+    if size.denominator != 1 or size >= 2**63:
         raise UsageError(f"size {text!r} must be a whole number of bytes below 2^63")
     return int(size)
 
@@ -52,7 +53,7 @@ def parse_time(text: str) -> float:
     number, unit = _split(text, "time", "20ms, 5us, 10s or 2min")
     if unit not in _TIME_UNITS:
         raise UsageError(f"unknown unit {unit!r} in time {text!r}: use ns, us, ms, s, min or h")
-    return number * _TIME_UNITS[unit]
+    return float(number) * _TIME_UNITS[unit]
 
 
 def parse_rate(text: str) -> float:
@@ -62,8 +63,8 @@ def parse_rate(text: str) -> float:
     if match is None:
         raise UsageError(f"unknown unit {unit!r} in rate {text!r}: use GB/s (bytes), Gb/s (bits) or GiB/s")
     base = 1024 if match[2] else 1000
-    factor = base ** " kmgt".index(match[1].lower() or " ")
-    return float(number * factor / (8 if match[3] == "b" else 1))
+    factor: int = base ** " kmgt".index(match[1].lower() or " ")
+    return float(number) * factor / (8 if match[3] == "b" else 1)
 
 
 def format_size(size_bytes: int) -> str:

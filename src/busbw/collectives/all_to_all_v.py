@@ -1,8 +1,8 @@
 """all_to_all_v: as all_to_all, but what goes to each rank differs.
 
 The split is fixed and uneven: the part for the rank at distance d >= 1 (to the right, around the ring) is proportional
-to d, the own part is one shard, so every rank still sends and receives (N-1)/N of its tensor, as in all_to_all, while the
-largest message is about twice the mean. At N = 2 there is one distance, and it equals all_to_all.
+to d, the own part is one shard, so every rank still sends and receives (N-1)/N of its tensor, as in all_to_all, while
+the largest message is 2(N-1)/N times the mean. At N = 2 there is one distance, and it equals all_to_all.
 """
 
 from busbw.core.collective import Collective, Piece, Place, others_shards, ring_factor, whole

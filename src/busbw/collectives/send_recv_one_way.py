@@ -3,7 +3,7 @@
 Beside send_recv it shows whether the two directions of a link share anything. With an odd N the last rank is idle.
 """
 
-from busbw.core.collective import Collective, Piece, Place, one, whole
+from busbw.core.collective import Collective, Piece, Place, one
 
 
 def _sender(place: Place) -> bool:

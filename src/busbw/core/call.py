@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from busbw.core.collective import COLLECTIVES, Collective
-from busbw.core.dtype import DTYPES
+from busbw.core.dtype import DTYPES, find_dtype
 
 UNKNOWN_COLLECTIVE = "unknown"
 """The collective of a row whose file does not tell what was called."""
@@ -63,5 +63,26 @@ class Call:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Call:
-        """The inverse of `to_json`; keys that this version does not know are ignored."""
-        return cls(**{name: data[name] for name in cls.__slots__ if name in data})
+        """The inverse of `to_json`; keys that this version does not know are ignored.
+
+        Raises KeyError, TypeError, ValueError or UsageError for what is not a call.
+        """
+        call = cls(**{name: data[name] for name in cls.__slots__ if name in data})
+        if call.collective not in (*COLLECTIVES.names(), UNKNOWN_COLLECTIVE):
+            COLLECTIVES.get(str(call.collective))  # raises, with the choices
+        if call.dtype is not None:
+            find_dtype(str(call.dtype))
+        for name, least in (("size_bytes", 0), ("world_size", UNKNOWN_WORLD_SIZE)):
+            value = getattr(call, name)
+            if not is_whole(value, least):
+                raise ValueError(f"{name} {value!r} is not a whole number of {least} or more (below 2^63)")
+        if not (call.root is None or is_whole(call.root, -1)):
+            raise ValueError(f"root {call.root!r} is not a rank")
+        if not isinstance(call.redop, str | None) or not isinstance(call.in_place, bool | None):
+            raise TypeError(f"redop {call.redop!r} is not a text, or in_place {call.in_place!r} neither true nor false")
+        return call
+
+
+def is_whole(value: object, least: int = 0) -> bool:
+    """Whether a value from a file is an integer from `least` to 2^63 - 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63

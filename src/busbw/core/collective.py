@@ -103,8 +103,6 @@ class Collective:
         return self.received_elements(Place(size_bytes, world_size, rank, root))
 
 
-
-
 def whole(place: Place) -> int:
     """The whole tensor."""
     return place.count

@@ -88,8 +88,9 @@ class LogText:
         """The first 64 KiB as they stand, not cleaned."""
 
     def whole(self) -> str:
-        """All of it as one string, not cleaned: for formats that are one document, such as JSON."""
-        return self.data.decode("utf-8", "replace")
+        """All of it as one string with plain line ends: for formats that are one document, such as JSON."""
+        text = self.data.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n") if "\r" in text else text
 
     def contains(self, *needles: bytes) -> bool:
         """Whether any of these byte strings occurs anywhere. Cheap even in 100 MB."""

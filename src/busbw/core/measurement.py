@@ -6,11 +6,12 @@ be trusted: raw samples of each rank, their summary, whether the data was right,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from busbw.core.call import Call
+from busbw.core.call import Call, is_whole
 from busbw.core.summary import Summary
 from busbw.units import GB
 
@@ -130,22 +131,29 @@ class Measurement:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], source: Source | None = None) -> Measurement:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; raises KeyError, TypeError, ValueError or UsageError for what is not a row."""
         samples = data.get("samples")
         summary = data.get("summary")
+        time_s, wrong = data["time_s"], data.get("wrong")
+        if not isinstance(time_s, int | float) or not 0 <= time_s < math.inf:
+            raise ValueError(f"time_s {time_s!r} is not a number of seconds")
+        if not (wrong is None or is_whole(wrong)) or not is_whole(data.get("repeat", 0)):
+            raise ValueError(f"wrong {wrong!r} or repeat {data.get('repeat')!r} is not a whole number of 0 or more")
         return cls(
             call=Call.from_json(data["call"]),
-            time_s=float(data["time_s"]),
+            time_s=float(time_s),
             summary=None if summary is None else Summary.from_json(summary),
             samples=None
             if samples is None
-            else Samples(samples["calls_per_sample"], tuple(tuple(rank) for rank in samples["per_rank_s"])),
-            wrong=data.get("wrong"),
-            marks=tuple(Mark(mark["code"], mark["reason"]) for mark in data.get("marks", ())),
-            labels=dict(data.get("labels", {})),
+            else Samples(
+                int(samples["calls_per_sample"]), tuple(tuple(map(float, rank)) for rank in samples["per_rank_s"])
+            ),
+            wrong=wrong,
+            marks=tuple(Mark(str(mark["code"]), str(mark["reason"])) for mark in data.get("marks", ())),
+            labels={str(name): str(value) for name, value in data.get("labels", {}).items()},
             repeat=data.get("repeat", 0),
             source=source,
-            origin=data.get("origin", "measured"),
+            origin=str(data.get("origin", "measured")),
         )
 
 

@@ -28,8 +28,9 @@ class Shift:
 class Summary:
     """Statistics over the samples of one row; all times in seconds per call.
 
-    A sample is the mean of a batch of calls, combined over the ranks (the slowest rank's unless the row says otherwise).
-    `low_s` and `high_s` bound the long-run median at `confidence`; None where there are too few samples to say.
+    A sample is the mean of a batch of calls, combined over the ranks (the slowest rank's unless the row says
+    otherwise). `low_s` and `high_s` bound the long-run median at `confidence`; None where there are too few samples to
+    say.
     """
 
     samples: int
@@ -71,8 +72,12 @@ class Summary:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Summary:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; raises KeyError or TypeError for what is not a summary."""
         fields = {name: data[name] for name in cls.__slots__}
+        for name in fields.keys() - {"level_shifts", "two_modes", "stopped"}:
+            value = fields[name]
+            if not isinstance(value, int | float) and not (value is None and name in ("low_s", "high_s")):
+                raise TypeError(f"{name} {value!r} of the summary is not a number")
         fields["level_shifts"] = tuple(Shift(**shift) for shift in data["level_shifts"])
         fields["two_modes"] = None if data["two_modes"] is None else Modes(**data["two_modes"])
         return cls(**fields)

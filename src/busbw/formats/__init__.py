@@ -138,5 +138,5 @@ def _not_known(text: LogText, formats: Sequence[FileFormat]) -> str:
     for failure in find_failures(text)[:1]:
         return f"{text.name}:{failure.line}: no results in it: {failure.reason} (formats that are known: {known})"
     if b"\0" in text.data[:4096]:
-        return f"{text.name}: a binary file, not results of a format that is known here ({known})"
-    return f"{text.name}: not results of a format that is known here ({known})"
+        return f"{text.name}: not a results file but a binary one (formats that are known here: {known})"
+    return f"{text.name}: not a results file of a format that is known here ({known})"

@@ -1,7 +1,7 @@
 """Our own results file: one JSON object a line, appended as rows are taken, so that a crash loses nothing.
 
 History of the format:
-    1   first line {"type": "run", "format": 1, ...}; then {"type": "launch" | "measurement" | "note", ...} in any order.
+    1   first line {"type": "run", "format": 1, ...}; then "launch", "measurement" and "note" lines, in any order.
 
 A last line that was cut (a full disk, a killed process) is reported as a note; every whole line before it is read.
 """
@@ -51,7 +51,8 @@ def read(text: str, file_name: str) -> Results:
             record = json.loads(line)
             kind = record["type"]
             if kind == "run":
-                run = run or _run(record)
+                first = _run(record)
+                run = run or first
             elif kind == "measurement":
                 measurements.append(Measurement.from_json(record, Source(file_name, number)))
             elif kind == "launch":
@@ -60,11 +61,20 @@ def read(text: str, file_name: str) -> Results:
                 notes.append(str(record["text"]))
         except FileError as error:
             raise FileError(f"{file_name}:{number}: {error}") from error
-        except (ValueError, KeyError, TypeError, AttributeError, BusbwError) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            BusbwError,
+        ) as error:
             if number == len(lines):  # no newline behind it: the write was cut
                 notes.append(f"{file_name}:{number}: the last line was cut and is not counted")
                 continue
-            raise FileError(f"{file_name}:{number}: not a line of a busbw results file ({error!r}); remove it") from error
+            why = f"{type(error).__name__}: {str(error)[:200]}"
+            raise FileError(f"{file_name}:{number}: not a line of a busbw results file ({why}); remove it") from error
     run = run or Run()
     return Results(
         Run(run.tool, run.version, run.started, run.environment, run.settings, tuple(launches), tuple(notes)),
@@ -74,14 +84,18 @@ def read(text: str, file_name: str) -> Results:
 
 def _run(record: dict[str, Any]) -> Run:
     version = record.get("format")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise FileError(f"results format {version!r} is newer than {FORMAT_VERSION}, the newest known here: upgrade busbw")
+    if not isinstance(version, int) or version < 1:
+        raise ValueError(f"results format {version!r} is not a version")
+    if version > FORMAT_VERSION:
+        raise FileError(
+            f"results format {version} is newer than {FORMAT_VERSION}, the newest known here: upgrade busbw"
+        )
     return Run(
-        tool=record.get("tool", "busbw"),
-        version=record.get("version", ""),
-        started=record.get("started", ""),
-        environment=record.get("environment", {}),
-        settings=record.get("settings", {}),
+        tool=str(record.get("tool", "busbw")),
+        version=str(record.get("version", "")),
+        started=str(record.get("started", "")),
+        environment=dict(record.get("environment", {})),
+        settings=dict(record.get("settings", {})),
     )
 
 

@@ -11,7 +11,7 @@ import io
 import math
 from collections.abc import Iterable, Mapping
 
-from busbw.core.call import Call
+from busbw.core.call import Call, is_whole
 from busbw.core.collective import find_collective
 from busbw.core.file_format import FileFormat
 from busbw.core.log_text import LogText
@@ -46,15 +46,15 @@ def write(measurements: Iterable[Measurement]) -> str:
 
 def read(text: str, file_name: str) -> Results:
     """Read the post's CSV; FileError names the line and the rule it breaks."""
-    reader = csv.DictReader(io.StringIO(text))
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), skipinitialspace=True)
     measurements = []
-    for record in reader:
-        where = f"{file_name}:{reader.line_num}"
-        try:
-            row = _row(record, Source(file_name, reader.line_num))
-        except (UsageError, ValueError, TypeError) as error:
-            raise FileError(f"{where}: {error}; the columns are {','.join(HEADER)}") from error
-        measurements.append(row)
+    try:
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        for record in reader:
+            measurements.append(_row(record, Source(file_name, reader.line_num)))
+    except (UsageError, ValueError, TypeError, csv.Error) as error:
+        line = reader.line_num + isinstance(error, csv.Error)  # which is raised before the line is counted
+        raise FileError(f"{file_name}:{line}: {str(error)[:300]}; the columns are {','.join(HEADER)}") from error
     if not measurements:
         raise FileError(f"{file_name}: has the header of the post's CSV and no row under it")
     return Results(Run(tool="post_csv"), tuple(measurements))
@@ -66,14 +66,15 @@ def _row(record: Mapping[str, str], source: Source) -> Measurement:
     collective = find_collective(record["op"])
     world_size, size_bytes = int(record["world_size"]), int(record["bytes"])
     time_s = float(record["time_ms"]) / 1e3
-    if world_size < 1 or size_bytes < 0 or not (math.isfinite(time_s) and time_s > 0):
-        raise ValueError(f"world_size {world_size}, bytes {size_bytes}, time_ms {record['time_ms']}: all must be positive")
+    if not (is_whole(world_size, 1) and is_whole(size_bytes) and 0 < time_s < math.inf):
+        given = f"world_size {world_size}, bytes {size_bytes}, time_ms {record['time_ms']}"
+        raise ValueError(f"{given}: world_size and time_ms must be positive, bytes at least 0")
     row = Measurement(Call(collective.name, size_bytes, world_size), time_s, source=source, origin="read")
     printed = record.get("algbw_GBps")
     if printed and row.algbw_GBps is not None:
         # The time is rounded to 4 decimals of a millisecond, the rate to 2 decimals.
         slack = 0.0051 + row.algbw_GBps * 0.00006 / (time_s * 1e3)
-        if abs(float(printed) - row.algbw_GBps) > slack:
+        if not abs(float(printed) - row.algbw_GBps) <= slack:
             raise ValueError(f"algbw {printed} GB/s contradicts {size_bytes} B in {record['time_ms']} ms")
     return row
 

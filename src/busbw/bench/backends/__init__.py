@@ -1,0 +1,1 @@
+"""Ways to run a collective, one file each, named as `--backend` says (or the family that it belongs to)."""

@@ -1,0 +1,74 @@
+"""The command line: one short file per command, named as it is typed, loaded only when it is called.
+
+Each command's file defines SUMMARY (one line), add_arguments(parser) and run(args) -> exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from busbw._version import __version__
+from busbw.errors import BusbwError, UsageError
+
+COMMANDS = {
+    "bench": "measure collectives, here or under torchrun, srun, mpiexec",
+    "show": "print results, from any format that we read",
+    "plot": "draw figures as SVG and PNG",
+    "selftest": "check every operation, dtype and reduction that each backend claims",
+    "env": "print what a bug report should say of this machine",
+}
+"""Command -> what it does; in the order in which they are listed."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where the rules are; exit status 2."""
+        sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
+        sys.exit(2)
+
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser; only `command` is loaded and gets its arguments."""
+    parser = Parser(prog="busbw", description="The price of collective communication: measure it, see it.")
+    parser.add_argument("--version", action="version", version=f"busbw {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name == command:
+            importlib.import_module(f"busbw.cli.{name}").add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status (see busbw.errors for what each means)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = next((word for word in words if not word.startswith("-")), None)
+    parser = build_parser(command)
+    args = parser.parse_args(words)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    args.words = words
+    try:
+        status: int = importlib.import_module(f"busbw.cli.{args.command}").run(args)
+        sys.stdout.flush()
+        return status
+    except BusbwError as error:
+        if isinstance(error, UsageError):
+            sys.stderr.write(f"busbw {args.command}: {error}\n")
+        else:
+            sys.stderr.write(f"busbw {args.command}: error: {error}\n")
+        return error.exit_status
+    except KeyboardInterrupt:
+        sys.stderr.write(f"busbw {args.command}: interrupted\n")
+        return 130
+    except BrokenPipeError:  # the reader of our output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0

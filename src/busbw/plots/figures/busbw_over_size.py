@@ -1,0 +1,106 @@
+"""busbw over S, one line an op and one panel an N: what the wires carry, and where it stops growing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from busbw.core.measurement import Measurement
+from busbw.errors import UsageError
+from busbw.plots.chart import Axis, Band, Chart, Panel, ReferenceLine
+from busbw.plots.figure import Figure, FigureOptions
+from busbw.plots.lines import Line, left_out, make_lines, marks_notes, repeats_note, select, to_series
+from busbw.units import format_rate
+
+X = Axis("message size S", "size", "log2")
+Y = Axis("busbw", "rate")
+
+TOLERANCE = 0.05
+"""Sizes belong to the plateau while all of them lie this close to their median."""
+LEAST_SPAN = 4.0
+"""The plateau's largest size over its smallest; less is not called a plateau."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plateau:
+    """The largest sizes of a line, where busbw no longer grows: their median, and the sizes that it holds for."""
+
+    busbw_Bps: float  # noqa: N815 - the unit's own capitals
+    from_bytes: float
+    to_bytes: float
+
+
+def find_plateau(x: Sequence[float], y: Sequence[float]) -> Plateau | None:
+    """The plateau of busbw `y` over sizes `x`, or None.
+
+    It is the longest run of the largest sizes whose busbw all lie within 5 % of their median, when it spans at least a
+    factor of 4 in size. A line that still climbs or falls at its end has none.
+    """
+    best: Plateau | None = None
+    for count in range(2, len(x) + 1):
+        run = y[-count:]
+        median = statistics.median(run)
+        if any(abs(value - median) > TOLERANCE * median for value in run):
+            break
+        if x[-1] / x[-count] >= LEAST_SPAN:
+            best = Plateau(median, x[-count], x[-1])
+    return best
+
+
+def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
+    """One panel for each N; in it one line for each collective, and for each variant of it."""
+    rows = select(measurements, options)
+    lines = make_lines(rows)
+    if not lines:
+        raise UsageError("busbw_over_size: no row has a busbw; that takes N >= 2, S > 0 and an op that moves data")
+    limit = options.wire_limit_Bps
+    references = () if limit is None else (ReferenceLine(f"wire {format_rate(limit)}", limit),)
+    panels = []
+    moving: list[str] = []
+    for world_size in sorted({line.world_size for line in lines}):
+        series, bands = [], []
+        for line in lines:
+            if line.world_size == world_size:
+                drawn = to_series(line, line.busbw_Bps)
+                plateau = find_plateau(drawn.x, drawn.y)
+                if plateau is None:
+                    moving.append(f"{line.name} at N = {world_size}")
+                else:
+                    drawn = replace(drawn, value=plateau.busbw_Bps)
+                    bands.append(_band(line, plateau))
+                series.append(drawn)
+        panels.append(Panel(f"N = {world_size}", X, Y, tuple(series), tuple(bands), references))
+    return Chart(
+        "busbw over message size",
+        "What the wires carry: busbw = algbw x bus factor, comparable across collectives.",
+        tuple(panels),
+        (*_plateau_notes(panels, moving), *repeats_note(lines), *marks_notes(lines), *left_out(rows)),
+    )
+
+
+def _band(line: Line, plateau: Plateau) -> Band:
+    return Band(
+        f"plateau of {line.name}",
+        x_low=plateau.from_bytes,
+        x_high=plateau.to_bytes,
+        y_low=plateau.busbw_Bps * (1 - TOLERANCE),
+        y_high=plateau.busbw_Bps * (1 + TOLERANCE),
+        colour=line.collective,
+    )
+
+
+def _plateau_notes(panels: Sequence[Panel], moving: Sequence[str]) -> tuple[str, ...]:
+    notes = []
+    if any(panel.bands for panel in panels):
+        notes.append(
+            "Number at a line's end: its plateau in GB/s, the median busbw of the largest sizes that agree "
+            "within 5 % (band)."
+        )
+    if moving:
+        shown = ", ".join(moving[:6]) + (f" and {len(moving) - 6} more" if len(moving) > 6 else "")
+        notes.append(f"No plateau (the largest sizes differ by more, or span less than a factor of 4): {shown}.")
+    return tuple(notes)
+
+
+FIGURE = Figure("busbw_over_size", "busbw over message size, one line an op: plateaus and the wire's limit", build)
