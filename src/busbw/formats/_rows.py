@@ -47,6 +47,7 @@ CAVEATS = {
     "rate_contradicts_time": "the printed rate and size / time differ by more than their rounding",
     "rate_is_gib": "the printed GB/s are GiB/s (2^30)",
     "rate_is_twice": "the printed throughput is 2S/t; algbw here is S/t",
+    "round_trip": "half of a round trip",
     "row_cut": "the row ends before its last column",
     "size_per_rank_unknown_n": "the size is one rank's part as printed; S is N times that, and N is not known",
     "size_range": "the size is a range; its lower end stands here",
@@ -84,7 +85,8 @@ def seconds(text: str, unit_s: float) -> float | None:
     value = number(text)
     if value is None or not 0 < value * unit_s < LARGEST_TIME:
         return None
-    return value * unit_s
+    # Divided by a whole number, 100 us is the float nearest to 1e-4; multiplied by 1e-6 it is not.
+    return value / round(1 / unit_s) if unit_s < 1 else value * unit_s
 
 
 def half_step(text: str) -> float:

@@ -97,7 +97,7 @@ def _test_of(title: str) -> _Test:
 
 
 def _columns(line: str) -> list[str]:
-    """The columns' names in lower case without blanks and units (`size`, `avglatency`, `p99`); [] if it is no header."""
+    """The columns' names in lower case, no blanks, no units (`size`, `avglatency`, `p99`); [] if it is no header."""
     body = line.strip().lstrip("#").strip()
     matches = list(_COLUMN.finditer(body))
     if not matches or _COLUMN.sub("", body).strip() or matches[0].start() != 0:
@@ -244,7 +244,9 @@ class _Reader:
             return
         self.widths.add(len(line))
         call = self.call(collective, size, marks)
-        printed = Printed(rate, None, cells.get("size", ""), _others(cells))
+        whole = len(tokens) if len(tokens) == len(self.columns) else len(tokens) - 1
+        others = _others(dict(list(cells.items())[:whole]))
+        printed = Printed(rate, None, cells.get("size", ""), others)
         run.add(call, time_s, at, marks, self.labels, printed, self.validated(cells, marks))
 
     def time(self, size: int, cells: dict[str, str], marks: list[Mark]) -> tuple[float | None, float | None]:
