@@ -34,6 +34,7 @@ LARGEST_TIME = 1e9
 
 CAVEATS = {
     "both_directions": "the tool adds both directions; half of its rate is what one direction carries",
+    "mean_of_calls": "a mean over the calls of a running job whose sizes fall into one range",
     "mean_of_rates": "a mean of rates, which reads higher than the rate of the mean time",
     "mean_over_ranks": "the time is a mean over the ranks; some leave a rooted call early, so it is no completion time",
     "one_call": "a single call, which may hold the set-up of the communicator",
@@ -50,7 +51,7 @@ CAVEATS = {
     "round_trip": "half of a round trip",
     "row_cut": "the row ends before its last column",
     "size_per_rank_unknown_n": "the size is one rank's part as printed; S is N times that, and N is not known",
-    "size_range": "the size is a range; its lower end stands here",
+    "size_range": "the size is printed as a range",
     "size_rounded": "the size was rounded in print",
     "size_unit_unclear": "by version of the tool this GB is 1e9 or 2^30 bytes; rates do not depend on it",
     "time_from_rate": "the time follows from size and rate, the file does not print it",

@@ -4,8 +4,8 @@
         size(B)    count(elems)    type    time:avg(us)    algbw(GB/s)    busbw(GB/s)
 
 Options add columns: --stats (time:p50(us), ...), --show-input-output-size, --show-algorithm. The size is that of the
-whole tensor. The operation and N stand in the command only; without it they follow from busbw / (size / time), as far as
-the digits go, and from the average at the end. Also read: the report that --report-to-json-file writes.
+whole tensor. The operation and N stand in the command only; without it they follow from busbw / (size / time), as far
+as the digits go, and from the average at the end. Also read: the report that --report-to-json-file writes.
 """
 
 from __future__ import annotations
