@@ -53,6 +53,7 @@ CAVEATS = {
     "size_per_rank_unknown_n": "the size is one rank's part as printed; S is N times that, and N is not known",
     "size_range": "the size is printed as a range",
     "size_rounded": "the size was rounded in print",
+    "size_unit_assumed": "K, M and G of the size may be powers of 1000 or of 1024; nothing in the file tells",
     "size_unit_unclear": "by version of the tool this GB is 1e9 or 2^30 bytes; rates do not depend on it",
     "time_from_rate": "the time follows from size and rate, the file does not print it",
     "time_includes_waiting": "one rank's time, waiting for the last rank included",
@@ -435,14 +436,16 @@ def _only(values: set[T], unknown: T) -> T | None:
 
 def joined(runs: Sequence[RunRows]) -> Results | None:
     """The runs of one file as one Results; None where there is none."""
+    if not runs:
+        return None
     failures = find_failures(runs[0].text) if any(run.wants_reason for run in runs) else []
     ends = [*(run.first_line - 1 for run in runs[1:]), LARGEST_SIZE]
     parts = [
         run.results(failure_between(failures, run.first_line, end) if run.wants_reason else None)
         for run, end in zip(runs, ends, strict=True)
     ]
-    if len(parts) < 2:
-        return parts[0] if parts else None
+    if len(parts) == 1:
+        return parts[0]
     rows = tuple(row for part in parts for row in part.measurements)
     return Results(Run(parts[0].run.tool), rows, tuple(parts))
 
