@@ -57,6 +57,7 @@ _RATE_UNIT = re.compile(r"[kmgt]?i?b(?:ps|/s(?:ec)?|s)", re.IGNORECASE)
 _IN_BRACKETS = re.compile(r"[(\[]\s*([^)\]]{1,12}?)\s*[)\]]")
 _ANY_TIME_UNIT = "|".join(_TIME_UNITS)
 _AT_END = re.compile(rf"(?:^|[_\s./])({_ANY_TIME_UNIT}|[kmgt]?i?b(?:ps|/s|s)?|bytes)$", re.IGNORECASE)
+_PER_CALL = re.compile(rf"({_ANY_TIME_UNIT})\s*(?:/|per )\s*(?:call|op|iter|iteration|step|collective)", re.IGNORECASE)
 _TIME_CELL = re.compile(rf"([0-9][0-9.,]*(?:[eE][+-]?\d+)?)\s*({_ANY_TIME_UNIT})", re.IGNORECASE)
 _VALUE_UNIT = re.compile(r"(?<=[\d.])\s+(?=(?:[kKMGTP]?i?B(?:ps|/s)?|G?[Bb]ps|[num]?s|µs|usec|msec|bytes)(?:\s|$))")
 _KEY_VALUE = re.compile(r"([A-Za-z][\w #()/%.-]{0,40}?)\s*[:=]\s*(-?[0-9][\w./ %]*?)\s*(?=[,;|]|$)")
@@ -96,6 +97,9 @@ def _column(text: str) -> _Column:
     bracket = _IN_BRACKETS.search(name)
     ending = None if bracket else _AT_END.search(name)
     unit = bracket[1] if bracket else ending[1] if ending else ""
+    per_call = _PER_CALL.fullmatch(name)
+    if per_call is not None:
+        return _Column("time", name, per_call[1])
     if not (unit.lower() in _TIME_UNITS or _SIZE_UNIT.fullmatch(unit) or _RATE_UNIT.fullmatch(unit)):
         unit = ""
     base = _IN_BRACKETS.sub(" ", name) if bracket else name[: ending.start(1)] if ending and unit else name
@@ -193,6 +197,8 @@ class _Table:
     def __init__(self, text: LogText, line: int, style: str, columns: Sequence[_Column]) -> None:
         self.run = RunRows(text, "csv_table", line)
         self.style, self.columns = style, list(columns)
+        self.framed = False
+        """Whether the header begins with a bar: then every row does."""
         self.rows: list[_Row] = []
         self.misses = 0
         size = next((column for column in columns if column.role in ("size", "pair", "parts")), _Column("size", ""))
@@ -203,7 +209,7 @@ class _Table:
     def take(self, at: int, line: str) -> bool:
         """Read a line as a row; False if it cannot be one."""
         cells = _cells(line, self.style)
-        if len(cells) < 2 or not any(char.isdigit() for char in line):
+        if len(cells) < 2 or not any(char.isdigit() for char in line) or (self.framed and line.lstrip()[:1] != "|"):
             return False
         if self.style == " " and number(cells[0]) is None and not cells[0][:1].isdigit():
             return False
@@ -247,7 +253,7 @@ class _Table:
                 case "time":
                     if any(not name for name, _, _ in times):
                         row.columns[column.name] = cell
-                    elif _time_of(cell, column.unit) is not None:
+                    elif _time_of(cell, column.unit) is not None or (not column.unit and number(_digits(cell))):
                         times.append(("", cell, column.unit))
                 case "named_time":
                     times.append((_series(column), cell, column.unit))
@@ -519,6 +525,7 @@ class _Reader:
                 weak = header is not None and {column.role for column in header[1]} == {"size", "other"}
                 if header is not None and not (weak and table is not None and table.rows):
                     table = _Table(self.text, at, *header)
+                    table.framed = line.lstrip()[:1] == "|"
                     self.tables.append(table)
                     continue
                 if self.key_value(at, line):
