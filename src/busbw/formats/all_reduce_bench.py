@@ -186,6 +186,9 @@ class _Reader:
         if len(cells) > len(bench.columns) or ("payload" not in found and bench.payload is None):
             bench.run.skip(at, line, f"{len(cells)} cells under {len(bench.columns)} columns")
             return
+        if len(cells) < len(bench.columns) and read_rate(cells[-1]) is None:
+            # Every rate has its unit; one without it was cut, perhaps inside the number.
+            found.pop(bench.columns[len(cells) - 1])
         payload = found.get("payload", bench.payload[1] if bench.payload else "")
         size = read_size(payload)
         algbw, busbw = read_rate(found.get("algbw", ""), "GB/s"), read_rate(found.get("busbw", ""), "GB/s")

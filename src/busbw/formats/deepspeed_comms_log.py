@@ -93,9 +93,9 @@ class _Log:
         run.world_size = world or None
         if self.rows:
             run.note("N is that of the whole job; a call in a smaller group is logged with it too")
-            run.note("times are rank 0's in a running job, sizes are rounded, and the printed algbw is not always S/t")
+            run.note("calls of a running job; sizes are rounded, and the printed algbw is not S/t for all operations")
         for row in self.rows:
-            marks = [caveat("rank0_time")]
+            marks = [] if self.table == "straggler" else [caveat("rank0_time")]
             op = find_op(row.call[0]) or UNKNOWN_COLLECTIVE
             ranks = 2 if op in _PAIR_OPS else world
             if ranks and ranks == world and not options.world_size:

@@ -58,7 +58,7 @@ _ONE_SIDED = re.compile(
     r"one sided|\bMPI_(?:get|put|accumulate|compare|fetch)|\b(?:get|put|mem(?:get|put))(?:_nbi?)?\b", re.IGNORECASE
 )
 _TEST_WORDS = re.compile(
-    r"\bPersonalized\s+Exchange\b|\b(?:Latency|Test|MPI(?:-\w+)?|MANAGED|NCCL|RCCL|XCCL|OpenSHMEM|UPC\+*|Python"
+    r"\bPersonalized\s+Exchange\b|\b(?:Latency|Test|(?:MPI|[NRX]CCL)(?:-\w+)?|MANAGED|OpenSHMEM|UPC\+*|Python"
     r"|Persistent|Non-?Blocking)(?![\w+])",
     re.IGNORECASE,
 )
@@ -105,7 +105,8 @@ def _columns(line: str) -> list[str]:
     names = []
     for match in matches:
         plain = re.sub(r"\(.*?\)|[^a-z/]", "", match[0].lower())
-        names.append(f"p{match['percent']}" if match["tail"] else plain)
+        tail = f"p{match['percent']}_bw" if "bw" in plain else f"p{match['percent']}"
+        names.append(tail if match["tail"] else plain)
     return names
 
 
@@ -125,15 +126,17 @@ class _Reader:
         self.command_ranks: int | None = None
         self.pairs = 1
         self.dtype: str | None = None
-        self.widths: set[int] = set()
+        self.lines: list[tuple[int, str]] = []
+        """The rows under the present header, as they stand."""
+        self.last_line = 0
         self.program = ""
 
     def read(self) -> Results | None:
-        line, number_ = "", 0
-        for number_, line in self.text.lines():
-            self.take(number_, line)
-        if self.runs and line.strip() and not self.text.data.endswith(b"\n"):
-            self.drop_cut_row(number_, line)
+        for at, line in self.text.lines():
+            if line:
+                self.last_line = at
+            self.take(at, line)
+        self.drop_cut_row()
         return joined(self.runs)
 
     def take(self, at: int, line: str) -> None:
@@ -152,7 +155,8 @@ class _Reader:
         if any(column in columns for column in (*_TIME_COLUMNS, *_RATE_COLUMNS)):
             if not self.runs:
                 self.start(at, "", "")
-            self.columns, self.widths = columns, set()
+            self.drop_cut_row()
+            self.columns = columns
             if not self.labels.get("test"):
                 self.guess_test()
             return
@@ -172,8 +176,9 @@ class _Reader:
 
     def start(self, at: int, title: str, version: str) -> None:
         """A new test begins."""
+        self.drop_cut_row()
         self.test = _test_of(title)
-        self.columns, self.pairs, self.dtype, self.widths = [], 1, None, set()
+        self.columns, self.pairs, self.dtype = [], 1, None
         self.labels = {"test": title} if title else {}
         run = RunRows(self.text, "osu", at, version)
         run.settings = {"title": title, "version": version}
@@ -242,7 +247,7 @@ class _Reader:
         if time_s is None:
             run.skip(at, line, "no time above zero in it")
             return
-        self.widths.add(len(line))
+        self.lines.append((at, line))
         call = self.call(collective, size, marks)
         whole = len(tokens) if len(tokens) == len(self.columns) else len(tokens) - 1
         others = _others(dict(list(cells.items())[:whole]))
@@ -287,14 +292,25 @@ class _Reader:
             return 1
         return 0 if verdict == "pass" else None
 
-    def drop_cut_row(self, at: int, line: str) -> None:
-        """The file ends without a newline: a last row that is shorter than those above it was cut inside a number."""
+    def drop_cut_row(self) -> None:
+        """A run's last row that ends inside a number: it is shorter than the others and its last number has fewer decimals.
+
+        Numbers are printed with two decimals into columns of one width. At the end of a file without a newline the
+        width alone tells.
+        """
+        lines, self.lines = self.lines, []
+        if len(lines) < 2:
+            return
+        at, last = lines.pop()
         run = self.runs[-1]
-        others = self.widths - {len(line)}
-        aligned = len(others) == 1 and len(line) < min(others)
-        if aligned and run.rows and run.rows[-1].source is not None and run.rows[-1].source.line == at:
+        others = {len(line) for _, line in lines}
+        column = len(last.split()) - 1
+        decimals = [len(line.split()[column].partition(".")[2]) for _, line in lines if len(line.split()) > column]
+        fewer = decimals and len(last.split()[column].partition(".")[2]) < min(decimals)
+        at_end = not self.text.data.endswith(b"\n") and self.last_line == at and len(others) == 1
+        if len(last) < min(others) and (fewer or at_end):
             run.rows.pop()
-            run.skip(at, line, "the file ends inside this row")
+            run.skip(at, last, "the row ends inside a number")
             run.complete = False
 
 
@@ -317,8 +333,8 @@ _OTHERS = {
 def _others(cells: dict[str, str]) -> dict[str, str]:
     """Columns beside size and time, as printed."""
     others = {_OTHERS[column]: cell for column, cell in cells.items() if column in _OTHERS}
-    tails = {f"time_{column}_us": cell for column, cell in cells.items() if re.fullmatch(r"p[\d.]+", column)}
-    return {**others, **tails}
+    tails = {column: cell for column, cell in cells.items() if re.fullmatch(r"p[\d.]+(?:_bw)?", column)}
+    return {**others, **{f"{name}_MBps" if "bw" in name else f"time_{name}_us": cell for name, cell in tails.items()}}
 
 
 def _read(text: LogText, options: ReadOptions) -> Results | None:
