@@ -508,24 +508,32 @@ def _ratio(row: _Row) -> Ratio | None:
 
 
 _HINT = re.compile(r"size|bytes|payload|message|\bMi?B\b|data|buffer|volume", re.IGNORECASE)
+_BARE_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?![\w.])")
+_LONGEST_HEADER = 1000
+_MOST_TRIES = 50_000
+"""Lines that hold a word for size and turn out to be no header; after so many the file is taken to be prose."""
 
 
 class _Reader:
     def __init__(self, text: LogText, options: ReadOptions) -> None:
         self.text, self.options = text, options
         self.tables: list[_Table] = []
+        self.tries = 0
 
     def read(self) -> Results | None:
         table: _Table | None = None
         for at, line in self.text.lines():
             if not line.strip() or (line[:1] in "|+-=: " and _RULE.fullmatch(line)):
                 continue
-            if _HINT.search(line) is not None:
-                header = _header(line)
+            if self.tries < _MOST_TRIES and _HINT.search(line) is not None:
+                self.tries += 1
+                is_header = len(line) < _LONGEST_HEADER and _BARE_NUMBER.search(line) is None
+                header = _header(line) if is_header else None
                 weak = header is not None and {column.role for column in header[1]} == {"size", "other"}
                 if header is not None and not (weak and table is not None and table.rows):
                     table = _Table(self.text, at, *header)
                     table.framed = line.lstrip()[:1] == "|"
+                    self.tries = 0
                     self.tables.append(table)
                     continue
                 if self.key_value(at, line):

@@ -140,39 +140,47 @@ class _Reader:
         return joined(self.runs)
 
     def take(self, at: int, line: str) -> None:
-        title = _TITLE.match(line)
-        if title is not None:
-            self.start(at, title["title"].strip(), title["version"] or "")
+        # Most lines of a long log are none of ours: they are told by plain comparisons first.
+        body = line.strip()
+        if body[:1].isdigit():
+            if self.columns:
+                self.row(at, line, body.split())
             return
-        if "osu_" in line:
-            program = _OSU_PROGRAM.search(line)
-            if program is not None:
-                ranks = ranks_of_command(line)
-                self.program = program[0]
-                self.command_ranks = ranks if ranks is not None else self.command_ranks
-            return
-        columns = _columns(line)
-        if any(column in columns for column in (*_TIME_COLUMNS, *_RATE_COLUMNS)):
-            if not self.runs:
-                self.start(at, "", "")
-            self.drop_cut_row()
-            self.columns = columns
-            if not self.labels.get("test"):
-                self.guess_test()
+        if "Test" in body or "Benchmark" in body:
+            title = _TITLE.match(line)
+            if title is not None:
+                self.start(at, title["title"].strip(), title["version"] or "")
+                return
+        if "osu_" in body:
+            self.command(body)
+        elif "(us)" in body or "MB/s" in body:
+            self.header(at, body)
+        elif "pairs:" in body:
+            pairs = _PAIRS.search(body)
+            self.pairs = self.pairs if pairs is None else max(int(pairs[1]), 1)
+        elif "Datatype:" in body:
+            datatype = _DATATYPE.match(body)
+            self.dtype = self.dtype if datatype is None else _mpi_type(datatype[1])
+        if "DATA VALIDATION ERROR" in body and self.runs:
+            self.runs[-1].failure = f"the data was wrong (line {at})"
+
+    def command(self, body: str) -> None:
+        """A line that names a test's program: it may tell the number of ranks."""
+        program = _OSU_PROGRAM.search(body)
+        if program is not None and "DATA VALIDATION" not in body:
+            self.program = program[0]
+            self.command_ranks = ranks_of_command(body) or self.command_ranks
+
+    def header(self, at: int, body: str) -> None:
+        columns = _columns(body)
+        if not any(column in columns for column in (*_TIME_COLUMNS, *_RATE_COLUMNS)):
             return
         if not self.runs:
-            return
-        body = line.strip()
-        pairs = _PAIRS.search(body)
-        datatype = _DATATYPE.match(body)
-        if pairs is not None:
-            self.pairs = max(int(pairs[1]), 1)
-        elif datatype is not None:
-            self.dtype = _mpi_type(datatype[1])
-        elif self.columns and body[:1].isdigit():
-            self.row(at, line, body.split())
-        elif "DATA VALIDATION ERROR" in body:
-            self.runs[-1].failure = f"the data was wrong (line {at})"
+            self.start(at, "", "")
+        self.drop_cut_row()
+        self.columns = columns
+        if not self.labels.get("test"):
+            self.guess_test()
 
     def start(self, at: int, title: str, version: str) -> None:
         """A new test begins."""
