@@ -71,3 +71,13 @@ def test_the_sentence_and_the_factor_disagree() -> None:
     results = read_text(LogText(text, "x"))
     assert results.measurements[0].call.world_size == 8
     assert "8 ranks, but busbw/algbw is that of 4 ranks" in results.run.notes[0]
+
+
+def test_the_older_script() -> None:
+    results = read_results(str(GOLDEN / "older_script.txt"))
+    assert [(row.call.collective, row.call.size_bytes, row.call.world_size) for row in results.measurements] == [
+        ("all_reduce", 4_000_000_000, 8)
+    ] * 2
+    assert [row.time_s for row in results.measurements] == [0.9555, 0.96]
+    assert results.measurements[1].busbw_GBps == pytest.approx(58.3333 / 8, rel=1e-5)
+    assert {"rate_is_twice", "size_from_rate"} <= {mark.code for mark in results.measurements[0].marks}

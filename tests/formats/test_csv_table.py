@@ -31,15 +31,16 @@ def rows_of(text: str, name: str = "table.txt") -> tuple[Measurement, ...]:
 def test_two_libraries_in_one_table() -> None:
     """Neither the operation nor N stands in the file: the index knows both from the issue."""
     values = INDEX["21-nccl-vs-gloo-ms-tabs.tsv"]["values"]
-    rows = read_results(str(SAMPLES / "21-nccl-vs-gloo-ms-tabs.tsv")).measurements
+    path = SAMPLES / "21-nccl-vs-gloo-ms-tabs.tsv"
+    rows = read_results(str(path)).measurements
     assert len({row.source.line for row in rows if row.source}) == values["rows"]
-    expected = [line.split("\t") for line in (SAMPLES / "21-nccl-vs-gloo-ms-tabs.tsv").read_text().split("\n")[1:] if line]
+    expected = [line.split("\t") for line in path.read_text().split("\n")[1:] if line]
     for library, column in (("NCCL", 1), ("gloo", 2)):
         mine = [row for row in rows if row.labels["series"] == library]
         assert [row.time_s * 1e3 for row in mine] == pytest.approx([float(cells[column][:-2]) for cells in expected])
         assert [row.call.size_bytes for row in mine] == [1024 * 2**power for power in range(9)]
     assert {"op_unknown", "world_size_unknown", "size_unit_assumed"} <= codes(rows[0])
-    (first, *_) = read_results(str(SAMPLES / "21-nccl-vs-gloo-ms-tabs.tsv"), "all_reduce", values["nranks"]).measurements
+    (first, *_) = read_results(str(path), "all_reduce", values["nranks"]).measurements
     assert (first.call.collective, first.call.world_size) == (values["op"], values["nranks"])
     assert first.busbw_GBps == pytest.approx(1024 / 0.16e-3 / 1e9)
 

@@ -86,7 +86,9 @@ def test_gloo_old_round_trip() -> None:
 
 
 def test_gloo_without_its_heading() -> None:
-    text = b"   elements   min (us)   p50 (us)   p99 (us)   max (us)    samples\n  100  205  265  351  414  3645\n  200  197  264"
+    text = b"""   elements   min (us)   p50 (us)   p99 (us)   max (us)    samples
+        100        205        265        351        414       3645
+        200        197        264"""
     results = read_text(LogText(text, "x"))
     assert calls(results.measurements) == [("unknown", 400, UNKNOWN_WORLD_SIZE)]
     assert codes(results.measurements[0]) == {"rank0_time", "op_unknown", "world_size_unknown"}

@@ -50,6 +50,7 @@ CAVEATS = {
     "rate_is_twice": "the printed throughput is 2S/t; algbw here is S/t",
     "round_trip": "half of a round trip",
     "row_cut": "the row ends before its last column",
+    "size_from_rate": "the size follows from throughput and time, the file does not print it",
     "size_per_rank_unknown_n": "the size is one rank's part as printed; S is N times that, and N is not known",
     "size_range": "the size is printed as a range",
     "size_rounded": "the size was rounded in print",

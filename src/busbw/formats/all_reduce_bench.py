@@ -10,6 +10,14 @@
 GBps is 1e9 bytes a second. No time is printed, and the rates are means of rates over iterations and ranks: they read
 higher than the rate of the mean time. The sentence is often lost when the table is pasted; N then follows from
 busbw/algbw, the sizes from the first column.
+
+The script that it was derived from prints, for each trial and rank,
+
+     duration: 0.9555 sec
+     algo throughput: 66978569792.4769 bps, 66.9786 Gbps
+     busbw: 65.2604  Gbps
+
+with throughput = 2S/t in bits, from which S follows, and busbw over throughput = (N-1)/N, from which N follows.
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ from busbw.core.file_format import FileFormat, ReadOptions
 from busbw.core.log_text import LogText
 from busbw.core.measurement import Mark, Printed, Results
 from busbw.formats._rows import (
+    LARGEST_SIZE,
     Implied,
     Rate,
     RunRows,
@@ -30,12 +39,14 @@ from busbw.formats._rows import (
     bus_factor,
     caveat,
     find_op,
+    half_step,
     implied,
     joined,
     ranks_number,
     ratio_of,
     read_rate,
     read_size,
+    seconds,
 )
 
 _SENTENCE = re.compile(
@@ -44,6 +55,7 @@ _SENTENCE = re.compile(
 )
 _RANKS = re.compile(r"(\d{1,8}) ranks")
 _LINE = re.compile(r"\s*(?P<name>algbw|busbw)\s*:\s*(?P<value>[\d.]+)\s*(?P<unit>[KMGT]?i?[bB](?:ps|/s))?(?P<more>.*)")
+_TRIAL = re.compile(r"\s*(?P<name>duration|algo throughput|busbw)\s*:\s*(?P<value>[\d.]+)\s*(?P<unit>sec|bps|Gbps)\b")
 _STD = re.compile(r"std:\s*([\d.]+)")
 _TRIALS = re.compile(r"(\d{1,8}) trials")
 
@@ -134,16 +146,28 @@ class _Reader:
     def __init__(self, text: LogText, options: ReadOptions) -> None:
         self.text, self.options = text, options
         self.benches: list[_Bench] = []
+        self.trials: RunRows | None = None
+        self.trial_rows: list[tuple[int, float, float, Rate, Rate]] = []
+        """Line, seconds, half a digit of them, throughput and busbw of each trial."""
+        self.duration: tuple[int, str] | None = None
+        self.throughput: Rate | None = None
 
     def read(self) -> Results | None:
         for at, line in self.text.lines():
             if "bandwidth of" in line:
                 self.sentence(at, line)
+            elif "duration" in line or "throughput" in line or "Gbps" in line:
+                self.trial(at, line)
+                if "bw" in line:
+                    self.rate(at, line)
             elif "|" in line:
                 self.table(at, line)
             elif "bw" in line:
                 self.rate(at, line)
         runs = [bench.finish(self.options) for bench in self.benches]
+        if self.trials is not None:
+            self.finish_trials(self.trials)
+            runs.append(self.trials)
         return joined([run for run in runs if run.rows or run.unreadable.count or run.wants_reason])
 
     def sentence(self, at: int, line: str) -> None:
@@ -218,9 +242,47 @@ class _Reader:
             self.benches[-1].close_open()
 
 
+    def trial(self, at: int, line: str) -> None:
+        """A line of the older script: duration, then throughput, then busbw."""
+        match = _TRIAL.match(line)
+        if match is None or (match["name"] == "duration") != (match["unit"] == "sec"):
+            return
+        if match["name"] == "duration":
+            self.duration, self.throughput = (at, match["value"]), None
+        elif match["name"] == "algo throughput":
+            self.throughput = read_rate(match["value"], match["unit"])
+        elif self.duration is not None and self.throughput is not None:
+            start, text = self.duration
+            time_s, busbw = seconds(text, 1.0), read_rate(match["value"], match["unit"])
+            if self.trials is None:
+                self.trials = RunRows(self.text, "all_reduce_bench", start)
+            if time_s is None or busbw is None or not busbw.rate_Bps or not self.throughput.rate_Bps:
+                self.trials.skip(start, line, "its duration or a rate is zero")
+            else:
+                self.trial_rows.append((start, time_s, half_step(text), self.throughput, busbw))
+            self.duration = self.throughput = None
+
+    def finish_trials(self, run: RunRows) -> None:
+        ratios = [ratio_of(busbw, throughput) for *_, throughput, busbw in self.trial_rows]
+        world = self.options.world_size or implied(ratios, ("all_gather",)).world_size or UNKNOWN_WORLD_SIZE
+        marks = [caveat("rank0_time"), caveat("rate_is_twice"), caveat("size_from_rate")]
+        if world and not self.options.world_size:
+            marks.append(caveat("world_size_from_factor"))
+        run.world_size = world or None
+        for at, time_s, slack, throughput, busbw in self.trial_rows:
+            # The size is the same in all trials of the script, 4e9 bytes unless it was edited.
+            size = throughput.rate_Bps / 2 * time_s
+            size = 4e9 if abs(size - 4e9) <= 4e9 * slack / time_s * 1.01 else size
+            if not 1 <= size <= LARGEST_SIZE:
+                run.skip(at, str(time_s), "no size follows from its throughput and duration")
+                continue
+            printed = Printed(throughput.rate_GBps, busbw.rate_GBps)
+            run.add(Call(self.options.op or "all_reduce", round(size), world), time_s, at, marks, {}, printed)
+
+
 def _recognises(text: LogText) -> bool:
-    return text.contains(b"bandwidth of all_reduce", b"bandwidth of all", b"| payload |", b"|payload|") or (
-        text.contains(b"payload") and text.contains(b"busbw")
+    return text.contains(b"bandwidth of all", b"| payload |", b"algo throughput:") or (
+        text.contains(b"payload") and text.contains(b"busbw", b"bandwidth of")
     )
 
 

@@ -301,7 +301,7 @@ class _Reader:
         return 0 if verdict == "pass" else None
 
     def drop_cut_row(self) -> None:
-        """A run's last row that ends inside a number: it is shorter than the others and its last number has fewer decimals.
+        """A run's last row that ends inside a number is none: it is shorter than the others, with fewer decimals.
 
         Numbers are printed with two decimals into columns of one width. At the end of a file without a newline the
         width alone tells.
