@@ -24,9 +24,7 @@ from busbw.formats._rows import (
 )
 def test_the_true_op_and_n_always_fit_rounded_rates(op: str, ranks: int, rates: list[float]) -> None:
     factor = COLLECTIVES.get(op).bus_factor(ranks)
-    ratios = [
-        ratio_of(Rate(round(rate * factor, 2) * 1e9, 5e6), Rate(round(rate, 2) * 1e9, 5e6)) for rate in rates
-    ]
+    ratios = [ratio_of(Rate(round(rate * factor, 2) * 1e9, 5e6), Rate(round(rate, 2) * 1e9, 5e6)) for rate in rates]
     known = implied(ratios)
     assert op in known.ops
     alone = implied(ratios, (op,))

@@ -241,7 +241,6 @@ class _Reader:
         if row.algbw is not None and row.busbw is not None:
             self.benches[-1].close_open()
 
-
     def trial(self, at: int, line: str) -> None:
         """A line of the older script: duration, then throughput, then busbw."""
         match = _TRIAL.match(line)

@@ -88,8 +88,10 @@ class _Table:
         found = []
         for row in self.rows:
             plain = row.size / row.time_s * GB / unit
-            if row.busbw is not None and row.busbw.rate_Bps > row.busbw.slack_Bps and not disagrees(
-                row.algbw, plain, row.time_error
+            if (
+                row.busbw is not None
+                and row.busbw.rate_Bps > row.busbw.slack_Bps
+                and not disagrees(row.algbw, plain, row.time_error)
             ):
                 low, high = plain * (1 - row.time_error), plain * (1 + row.time_error)
                 rate, slack = row.busbw.rate_Bps, row.busbw.slack_Bps

@@ -215,6 +215,4 @@ def _recognises(text: LogText) -> bool:
     return text.contains(b"Time, us")
 
 
-FORMAT = FileFormat(
-    "ucc_perftest", "ucc_perftest", _recognises, lambda text, options: _Reader(text, options).read()
-)
+FORMAT = FileFormat("ucc_perftest", "ucc_perftest", _recognises, lambda text, options: _Reader(text, options).read())
