@@ -96,7 +96,7 @@ def half_step(text: str) -> float:
     """Half of the last printed digit: `0.92` -> 0.005, `1e3` -> 500."""
     mantissa, _, exponent = text.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
-    return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+    return 0.5 * 10.0 ** min(int(exponent or 0) - decimals, 300)
 
 
 _SIZE = re.compile(r"([0-9][0-9,]*(?:\.[0-9]*)?)\s*([kKMGTP]?)(i?)(B|bytes?)?", re.IGNORECASE)
