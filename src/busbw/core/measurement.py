@@ -34,7 +34,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What another tool printed for a row: rates in GB/s (1e9) by its own definitions, None where it printed none.
+    """What another tool printed for a row: rates in GB/s by its own definitions, None where it printed none.
+
+    Where its GB is 2^30 the numbers stay as they are, and the row is marked `rate_is_gib`.
 
     Ours are derived from size and time; these tell whether the tool's columns agree, and what its averages rest on.
     """

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from busbw.core.call import UNKNOWN_COLLECTIVE, UNKNOWN_WORLD_SIZE, Call
+from busbw.core.collective import COLLECTIVES
 from busbw.core.dtype import find_dtype
 from busbw.core.log_text import LogText
 from busbw.core.measurement import Average, Mark, Measurement, Printed, Results, Run, Source
 from busbw.errors import UsageError
 from busbw.formats._failures import failure_between, find_failures
 from busbw.formats._lines import LARGEST_WORLD, UnreadableLines, number, whole_number
+from busbw.units import GB
 
 T = TypeVar("T")
 
@@ -32,6 +34,7 @@ LARGEST_TIME = 1e9
 
 CAVEATS = {
     "both_directions": "the tool adds both directions; half of its rate is what one direction carries",
+    "mean_of_calls": "a mean over the calls of a running job whose sizes fall into one range",
     "mean_of_rates": "a mean of rates, which reads higher than the rate of the mean time",
     "mean_over_ranks": "the time is a mean over the ranks; some leave a rooted call early, so it is no completion time",
     "one_call": "a single call, which may hold the set-up of the communicator",
@@ -45,10 +48,14 @@ CAVEATS = {
     "rate_contradicts_time": "the printed rate and size / time differ by more than their rounding",
     "rate_is_gib": "the printed GB/s are GiB/s (2^30)",
     "rate_is_twice": "the printed throughput is 2S/t; algbw here is S/t",
+    "round_trip": "half of a round trip",
     "row_cut": "the row ends before its last column",
+    "size_from_rate": "the size follows from throughput and time, the file does not print it",
     "size_per_rank_unknown_n": "the size is one rank's part as printed; S is N times that, and N is not known",
-    "size_range": "the size is a range; its lower end stands here",
+    "size_range": "the size is printed as a range",
     "size_rounded": "the size was rounded in print",
+    "size_unit_assumed": "K, M and G of the size may be powers of 1000 or of 1024; nothing in the file tells",
+    "size_unit_unclear": "by version of the tool this GB is 1e9 or 2^30 bytes; rates do not depend on it",
     "time_from_rate": "the time follows from size and rate, the file does not print it",
     "time_includes_waiting": "one rank's time, waiting for the last rank included",
     "time_rounded": "so few digits of the time are printed that its rounding is above 5 %",
@@ -81,14 +88,15 @@ def seconds(text: str, unit_s: float) -> float | None:
     value = number(text)
     if value is None or not 0 < value * unit_s < LARGEST_TIME:
         return None
-    return value * unit_s
+    # Divided by a whole number, 100 us is the float nearest to 1e-4; multiplied by 1e-6 it is not.
+    return value / round(1 / unit_s) if unit_s < 1 else value * unit_s
 
 
 def half_step(text: str) -> float:
     """Half of the last printed digit: `0.92` -> 0.005, `1e3` -> 500."""
     mantissa, _, exponent = text.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
-    return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+    return 0.5 * 10.0 ** min(int(exponent or 0) - decimals, 300)
 
 
 _SIZE = re.compile(r"([0-9][0-9,]*(?:\.[0-9]*)?)\s*([kKMGTP]?)(i?)(B|bytes?)?", re.IGNORECASE)
@@ -125,6 +133,53 @@ def read_size(text: str, base: int = 1024, unit: str = "") -> Size | None:
         return None
     slack = half_step(digits) * factor if "." in digits or factor > 1 else 0.0
     return Size(round(value), slack)
+
+
+_RATE = re.compile(
+    r"([0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][+-]?\d{1,2})?|\.[0-9]+)\s*(?:([kKMGT]?)(i?)([bB])(?:/s(?:ec)?|ps))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A printed rate: bytes a second, and half of its last digit."""
+
+    rate_Bps: float  # noqa: N815 - the unit's own capitals
+    slack_Bps: float  # noqa: N815
+
+    @property
+    def rate_GBps(self) -> float:  # noqa: N802
+        """In GB/s (1e9)."""
+        return self.rate_Bps / GB
+
+
+def read_rate(text: str, unit: str = "") -> Rate | None:
+    """A rate such as `98.34GBps`, `602 Gbps` or `12.5 GiB/s`, or None; `unit` stands where the text has none."""
+    match = _RATE.fullmatch(text.strip()[:40])
+    if match is not None and match[4] is None:
+        match = _RATE.fullmatch(f"{match[1]} {unit}") if unit else None
+    value = None if match is None else number(match[1].replace(",", ""))
+    if match is None or value is None or match[4] is None:
+        return None
+    factor = (1024 if match[3] else 1000) ** " kmgt".index((match[2] or " ").lower()) / (8 if match[4] == "b" else 1)
+    if not 0 <= value * factor < 1e18:
+        return None
+    return Rate(value * factor, half_step(match[1].replace(",", "")) * factor)
+
+
+def best_rate(algbw: Rate | None, busbw: Rate | None, factor: float | None) -> float | None:
+    """The algbw in bytes a second that agrees with both printed numbers as far as their digits go; None if all is 0."""
+    spans: list[tuple[float, float]] = []
+    if algbw is not None and algbw.rate_Bps > 0:
+        spans.append((algbw.rate_Bps - algbw.slack_Bps, algbw.rate_Bps + algbw.slack_Bps))
+    if busbw is not None and busbw.rate_Bps > 0 and factor:
+        spans.append(((busbw.rate_Bps - busbw.slack_Bps) / factor, (busbw.rate_Bps + busbw.slack_Bps) / factor))
+    if not spans:
+        return None
+    least, most = max(low for low, _ in spans), min(high for _, high in spans)
+    if least > most:
+        least, most = min(spans, key=lambda span: span[1] - span[0])
+    return (least + most) / 2
 
 
 _OPS = {
@@ -213,11 +268,29 @@ class Ratio:
     high: float
 
 
-def ratio_of(busbw: float, busbw_slack: float, algbw: float, algbw_slack: float) -> Ratio | None:
+def ratio_of(busbw: Rate | None, algbw: Rate | None) -> Ratio | None:
     """The interval of busbw/algbw of rounded numbers; None where they are too small to tell."""
-    if algbw <= algbw_slack or busbw <= busbw_slack:
+    if busbw is None or algbw is None or algbw.rate_Bps <= algbw.slack_Bps or busbw.rate_Bps <= busbw.slack_Bps:
         return None
-    return Ratio((busbw - busbw_slack) / (algbw + algbw_slack), (busbw + busbw_slack) / (algbw - algbw_slack))
+    return Ratio(
+        (busbw.rate_Bps - busbw.slack_Bps) / (algbw.rate_Bps + algbw.slack_Bps),
+        (busbw.rate_Bps + busbw.slack_Bps) / (algbw.rate_Bps - algbw.slack_Bps),
+    )
+
+
+def disagrees(printed: Rate | None, rate_Bps: float, time_error: float = 0.0, size_error: float = 0.0) -> bool:  # noqa: N803
+    """Whether a printed rate is off from size / time by more than the rounding of all three (errors are relative)."""
+    if printed is None:
+        return False
+    slack = printed.slack_Bps + rate_Bps * (time_error + size_error) * 1.05 + rate_Bps * 1e-3
+    return abs(printed.rate_Bps - rate_Bps) > slack
+
+
+def bus_factor(collective: str, world_size: int) -> float | None:
+    """Busbw / algbw; None where the collective or N is not known, or N is 1."""
+    if collective == UNKNOWN_COLLECTIVE or world_size < 2:
+        return None
+    return COLLECTIVES.get(collective).bus_factor(world_size)
 
 
 RING_OPS = ("all_gather", "all_to_all", "gather", "reduce_scatter", "scatter")
@@ -364,14 +437,16 @@ def _only(values: set[T], unknown: T) -> T | None:
 
 def joined(runs: Sequence[RunRows]) -> Results | None:
     """The runs of one file as one Results; None where there is none."""
+    if not runs:
+        return None
     failures = find_failures(runs[0].text) if any(run.wants_reason for run in runs) else []
     ends = [*(run.first_line - 1 for run in runs[1:]), LARGEST_SIZE]
     parts = [
         run.results(failure_between(failures, run.first_line, end) if run.wants_reason else None)
         for run, end in zip(runs, ends, strict=True)
     ]
-    if len(parts) < 2:
-        return parts[0] if parts else None
+    if len(parts) == 1:
+        return parts[0]
     rows = tuple(row for part in parts for row in part.measurements)
     return Results(Run(parts[0].run.tool), rows, tuple(parts))
 

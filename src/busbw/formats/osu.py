@@ -58,7 +58,7 @@ _ONE_SIDED = re.compile(
     r"one sided|\bMPI_(?:get|put|accumulate|compare|fetch)|\b(?:get|put|mem(?:get|put))(?:_nbi?)?\b", re.IGNORECASE
 )
 _TEST_WORDS = re.compile(
-    r"\bPersonalized\s+Exchange\b|\b(?:Latency|Test|MPI(?:-\w+)?|MANAGED|NCCL|RCCL|XCCL|OpenSHMEM|UPC\+*|Python"
+    r"\bPersonalized\s+Exchange\b|\b(?:Latency|Test|(?:MPI|[NRX]CCL)(?:-\w+)?|MANAGED|OpenSHMEM|UPC\+*|Python"
     r"|Persistent|Non-?Blocking)(?![\w+])",
     re.IGNORECASE,
 )
@@ -97,7 +97,7 @@ def _test_of(title: str) -> _Test:
 
 
 def _columns(line: str) -> list[str]:
-    """The columns' names in lower case without blanks and units (`size`, `avglatency`, `p99`); [] if it is no header."""
+    """The columns' names in lower case, no blanks, no units (`size`, `avglatency`, `p99`); [] if it is no header."""
     body = line.strip().lstrip("#").strip()
     matches = list(_COLUMN.finditer(body))
     if not matches or _COLUMN.sub("", body).strip() or matches[0].start() != 0:
@@ -105,7 +105,8 @@ def _columns(line: str) -> list[str]:
     names = []
     for match in matches:
         plain = re.sub(r"\(.*?\)|[^a-z/]", "", match[0].lower())
-        names.append(f"p{match['percent']}" if match["tail"] else plain)
+        tail = f"p{match['percent']}_bw" if "bw" in plain else f"p{match['percent']}"
+        names.append(tail if match["tail"] else plain)
     return names
 
 
@@ -125,55 +126,67 @@ class _Reader:
         self.command_ranks: int | None = None
         self.pairs = 1
         self.dtype: str | None = None
-        self.widths: set[int] = set()
+        self.lines: list[tuple[int, str]] = []
+        """The rows under the present header, as they stand."""
+        self.last_line = 0
         self.program = ""
 
     def read(self) -> Results | None:
-        line, number_ = "", 0
-        for number_, line in self.text.lines():
-            self.take(number_, line)
-        if self.runs and line.strip() and not self.text.data.endswith(b"\n"):
-            self.drop_cut_row(number_, line)
+        for at, line in self.text.lines():
+            if line:
+                self.last_line = at
+            self.take(at, line)
+        self.drop_cut_row()
         return joined(self.runs)
 
     def take(self, at: int, line: str) -> None:
-        title = _TITLE.match(line)
-        if title is not None:
-            self.start(at, title["title"].strip(), title["version"] or "")
+        # Most lines of a long log are none of ours: they are told by plain comparisons first.
+        body = line.strip()
+        if body[:1].isdigit():
+            if self.columns:
+                self.row(at, line, body.split())
             return
-        if "osu_" in line:
-            program = _OSU_PROGRAM.search(line)
-            if program is not None:
-                ranks = ranks_of_command(line)
-                self.program = program[0]
-                self.command_ranks = ranks if ranks is not None else self.command_ranks
-            return
-        columns = _columns(line)
-        if any(column in columns for column in (*_TIME_COLUMNS, *_RATE_COLUMNS)):
-            if not self.runs:
-                self.start(at, "", "")
-            self.columns, self.widths = columns, set()
-            if not self.labels.get("test"):
-                self.guess_test()
+        if "Test" in body or "Benchmark" in body:
+            title = _TITLE.match(line)
+            if title is not None:
+                self.start(at, title["title"].strip(), title["version"] or "")
+                return
+        if "osu_" in body:
+            self.command(body)
+        elif "(us)" in body or "MB/s" in body:
+            self.header(at, body)
+        elif "pairs:" in body:
+            pairs = _PAIRS.search(body)
+            self.pairs = self.pairs if pairs is None else max(int(pairs[1]), 1)
+        elif "Datatype:" in body:
+            datatype = _DATATYPE.match(body)
+            self.dtype = self.dtype if datatype is None else _mpi_type(datatype[1])
+        if "DATA VALIDATION ERROR" in body and self.runs:
+            self.runs[-1].failure = f"the data was wrong (line {at})"
+
+    def command(self, body: str) -> None:
+        """A line that names a test's program: it may tell the number of ranks."""
+        program = _OSU_PROGRAM.search(body)
+        if program is not None and "DATA VALIDATION" not in body:
+            self.program = program[0]
+            self.command_ranks = ranks_of_command(body) or self.command_ranks
+
+    def header(self, at: int, body: str) -> None:
+        columns = _columns(body)
+        if not any(column in columns for column in (*_TIME_COLUMNS, *_RATE_COLUMNS)):
             return
         if not self.runs:
-            return
-        body = line.strip()
-        pairs = _PAIRS.search(body)
-        datatype = _DATATYPE.match(body)
-        if pairs is not None:
-            self.pairs = max(int(pairs[1]), 1)
-        elif datatype is not None:
-            self.dtype = _mpi_type(datatype[1])
-        elif self.columns and body[:1].isdigit():
-            self.row(at, line, body.split())
-        elif "DATA VALIDATION ERROR" in body:
-            self.runs[-1].failure = f"the data was wrong (line {at})"
+            self.start(at, "", "")
+        self.drop_cut_row()
+        self.columns = columns
+        if not self.labels.get("test"):
+            self.guess_test()
 
     def start(self, at: int, title: str, version: str) -> None:
         """A new test begins."""
+        self.drop_cut_row()
         self.test = _test_of(title)
-        self.columns, self.pairs, self.dtype, self.widths = [], 1, None, set()
+        self.columns, self.pairs, self.dtype = [], 1, None
         self.labels = {"test": title} if title else {}
         run = RunRows(self.text, "osu", at, version)
         run.settings = {"title": title, "version": version}
@@ -242,9 +255,11 @@ class _Reader:
         if time_s is None:
             run.skip(at, line, "no time above zero in it")
             return
-        self.widths.add(len(line))
+        self.lines.append((at, line))
         call = self.call(collective, size, marks)
-        printed = Printed(rate, None, cells.get("size", ""), _others(cells))
+        whole = len(tokens) if len(tokens) == len(self.columns) else len(tokens) - 1
+        others = _others(dict(list(cells.items())[:whole]))
+        printed = Printed(rate, None, cells.get("size", ""), others)
         run.add(call, time_s, at, marks, self.labels, printed, self.validated(cells, marks))
 
     def time(self, size: int, cells: dict[str, str], marks: list[Mark]) -> tuple[float | None, float | None]:
@@ -285,14 +300,25 @@ class _Reader:
             return 1
         return 0 if verdict == "pass" else None
 
-    def drop_cut_row(self, at: int, line: str) -> None:
-        """The file ends without a newline: a last row that is shorter than those above it was cut inside a number."""
+    def drop_cut_row(self) -> None:
+        """A run's last row that ends inside a number is none: it is shorter than the others, with fewer decimals.
+
+        Numbers are printed with two decimals into columns of one width. At the end of a file without a newline the
+        width alone tells.
+        """
+        lines, self.lines = self.lines, []
+        if len(lines) < 2:
+            return
+        at, last = lines.pop()
         run = self.runs[-1]
-        others = self.widths - {len(line)}
-        aligned = len(others) == 1 and len(line) < min(others)
-        if aligned and run.rows and run.rows[-1].source is not None and run.rows[-1].source.line == at:
+        others = {len(line) for _, line in lines}
+        column = len(last.split()) - 1
+        decimals = [len(line.split()[column].partition(".")[2]) for _, line in lines if len(line.split()) > column]
+        fewer = decimals and len(last.split()[column].partition(".")[2]) < min(decimals)
+        at_end = not self.text.data.endswith(b"\n") and self.last_line == at and len(others) == 1
+        if len(last) < min(others) and (fewer or at_end):
             run.rows.pop()
-            run.skip(at, line, "the file ends inside this row")
+            run.skip(at, last, "the row ends inside a number")
             run.complete = False
 
 
@@ -315,8 +341,8 @@ _OTHERS = {
 def _others(cells: dict[str, str]) -> dict[str, str]:
     """Columns beside size and time, as printed."""
     others = {_OTHERS[column]: cell for column, cell in cells.items() if column in _OTHERS}
-    tails = {f"time_{column}_us": cell for column, cell in cells.items() if re.fullmatch(r"p[\d.]+", column)}
-    return {**others, **tails}
+    tails = {column: cell for column, cell in cells.items() if re.fullmatch(r"p[\d.]+(?:_bw)?", column)}
+    return {**others, **{f"{name}_MBps" if "bw" in name else f"time_{name}_us": cell for name, cell in tails.items()}}
 
 
 def _read(text: LogText, options: ReadOptions) -> Results | None:
