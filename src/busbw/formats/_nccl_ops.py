@@ -153,7 +153,7 @@ def gather_evidence(
     columns = (bool(redops) if has_redop is None else has_redop, bool(roots) if has_root is None else has_root)
     is_old = columns != (True, True) or any(not half.is_count for half in halves)
     moving = [half for half in halves if half.size and half.algbw is not None and half.busbw is not None]
-    fast = [half for half in moving if half.algbw is not None and half.algbw > 10 * half.slack]
+    fast = [half for half in moving if half.algbw is not None and half.algbw > 10 * half.algbw_slack]
     per_counts = {_per_count(half) for half in halves} - {None}
     only = next(iter(per_counts)) if len(per_counts) == 1 else None
     return Evidence(
@@ -163,8 +163,8 @@ def gather_evidence(
         per_count=None if only is None else _whole(only),
         counts_differ=len(per_counts) > 1,
         checked_in_place=_checked_in_place([half for half in halves if half.is_count]),
-        algbw=_narrowest(_factor(half.algbw, half) for half in moving),
-        busbw=_narrowest(_factor(half.busbw, half) for half in moving),
+        algbw=_narrowest(_factor(half.algbw, half.algbw_slack, half) for half in moving),
+        busbw=_narrowest(_factor(half.busbw, half.busbw_slack, half) for half in moving),
         ratio=_narrowest(_ratio(half) for half in moving),
         busbw_is_zero=bool(fast) and all(half.busbw == 0 for half in fast),
         is_nccl1=is_nccl1,
@@ -189,21 +189,22 @@ def _checked_in_place(halves: Sequence[Half]) -> bool | None:
     return False if in_place and any(half.check is not None for half in halves) else None
 
 
-def _factor(rate: float | None, half: Half) -> Interval | None:
+def _factor(rate: float | None, slack: float, half: Half) -> Interval | None:
     """Rate x t / s as an interval, from the rounding of both; None where that is wider than a fifth."""
-    if rate is None or rate <= 4 * half.slack or half.time_s <= 4 * half.time_slack_s:
+    if rate is None or rate <= 4 * slack or half.time_s <= 4 * half.time_slack_s:
         return None
     gigabytes = half.size / 1e9
-    low = (rate - half.slack) * (half.time_s - half.time_slack_s) / gigabytes
-    high = (rate + half.slack) * (half.time_s + half.time_slack_s) / gigabytes
+    low = (rate - slack) * (half.time_s - half.time_slack_s) / gigabytes
+    high = (rate + slack) * (half.time_s + half.time_slack_s) / gigabytes
     return Interval(low, high) if low > 0 and high - low < 0.2 * low else None
 
 
 def _ratio(half: Half) -> Interval | None:
-    algbw, busbw, slack = half.algbw, half.busbw, half.slack
-    if algbw is None or busbw is None or min(algbw, busbw) <= 4 * slack:
+    algbw, busbw = half.algbw, half.busbw
+    if algbw is None or busbw is None or algbw <= 4 * half.algbw_slack or busbw <= 4 * half.busbw_slack:
         return None
-    low, high = (busbw - slack) / (algbw + slack), (busbw + slack) / (algbw - slack)
+    low = (busbw - half.busbw_slack) / (algbw + half.algbw_slack)
+    high = (busbw + half.busbw_slack) / (algbw - half.algbw_slack)
     return Interval(low, high) if high - low < 0.2 * low else None
 
 

@@ -394,9 +394,9 @@ def looks_like_a_row(text: str) -> bool:
 def _plausible(halves: Sequence[Half]) -> bool:
     """Without a header: the rates have to fit size and time, in microseconds or milliseconds, at least roughly."""
     for half in halves:
-        if half.algbw is None or half.busbw is None or half.busbw > 2.1 * half.algbw + 3 * half.slack:
+        if half.algbw is None or half.busbw is None or half.busbw > 2.1 * half.algbw + 3 * half.busbw_slack:
             return False
-        if half.algbw > 10 * half.slack:
+        if half.algbw > 10 * half.algbw_slack:
             factor = half.algbw * 1e9 * half.time_s / half.size if half.size else 0.0
             if not (0.4 < factor < 1.6 or 0.4e-3 < factor < 1.6e-3):
                 return False
