@@ -19,6 +19,7 @@ from busbw.formats._nccl_ops import (
     Signature,
     fitting,
     fitting_columns,
+    fitting_somewhere,
     gather_evidence,
     ops_of,
     possible_world_sizes,
@@ -89,7 +90,8 @@ def conclude(table: Table, options: ReadOptions, likely_world_sizes: Iterable[in
 
     `likely_world_sizes`: those of other runs in the same file, for where the numbers leave several.
     """
-    seen = gather_evidence(table.halves, table.has_redop, table.has_root, table.is_nccl1)
+    was_validated = table.settings.get("validation") not in (None, 0)
+    seen = gather_evidence(table.halves, table.has_redop, table.has_root, table.is_nccl1, was_validated)
     test = _test(table, options, seen)
     named = options.op or (TESTS[test] if test else None)
     among = tuple(one for one in SIGNATURES if named is None or one.op == named)
@@ -103,7 +105,7 @@ def conclude(table: Table, options: ReadOptions, likely_world_sizes: Iterable[in
     marks: list[Mark] = []
     notes: list[str] = []
     world_size = _world_size(table, options, seen, columns, likely_world_sizes, marks, notes)
-    fits = fitting(seen, world_size, among) if world_size else columns
+    fits = fitting(seen, world_size, among) if world_size else fitting_somewhere(seen, columns)
     if not fits:
         fits = tuple(one for one in columns if one.sharded or not named) or columns
         if table.halves and named and world_size:

@@ -145,9 +145,17 @@ MOST_INTERVALS = 200
 
 
 def gather_evidence(
-    halves: Sequence[Half], has_redop: bool | None, has_root: bool | None, is_nccl1: bool = False
+    halves: Sequence[Half],
+    has_redop: bool | None,
+    has_root: bool | None,
+    is_nccl1: bool = False,
+    was_validated: bool = False,
 ) -> Evidence:
-    """Look over the rows of one table. `has_redop` and `has_root` are from its header, None without one."""
+    """Look over the rows of one table.
+
+    `has_redop` and `has_root` are from its header, None without one. `was_validated`: its settings say that data is
+    checked, so a row without a check is one that cannot be.
+    """
     redops = frozenset(half.redop for half in halves if half.redop is not None)
     roots = frozenset(half.root for half in halves if half.root is not None)
     columns = (bool(redops) if has_redop is None else has_redop, bool(roots) if has_root is None else has_root)
@@ -162,7 +170,7 @@ def gather_evidence(
         old_columns=columns if is_old else None,
         per_count=None if only is None else _whole(only),
         counts_differ=len(per_counts) > 1,
-        checked_in_place=_checked_in_place([half for half in halves if half.is_count]),
+        checked_in_place=_checked_in_place([half for half in halves if half.is_count], was_validated),
         algbw=_narrowest(_factor(half.algbw, half.algbw_slack, half) for half in moving),
         busbw=_narrowest(_factor(half.busbw, half.busbw_slack, half) for half in moving),
         ratio=_narrowest(_ratio(half) for half in moving),
@@ -182,11 +190,11 @@ def _whole(value: float) -> int | None:
     return round(value) if math.isfinite(value) and abs(value - round(value)) < 1e-9 * value else None
 
 
-def _checked_in_place(halves: Sequence[Half]) -> bool | None:
+def _checked_in_place(halves: Sequence[Half], was_validated: bool) -> bool | None:
     in_place = [half for half in halves if half.in_place is True]
     if any(half.check is not None for half in in_place):
         return True
-    return False if in_place and any(half.check is not None for half in halves) else None
+    return False if in_place and (was_validated or any(half.check is not None for half in halves)) else None
 
 
 def _factor(rate: float | None, slack: float, half: Half) -> Interval | None:
@@ -269,6 +277,17 @@ def fitting(seen: Evidence, n: int, among: Iterable[Signature] = SIGNATURES) -> 
 def fitting_columns(seen: Evidence, among: Iterable[Signature] = SIGNATURES) -> tuple[Signature, ...]:
     """The signatures that fit the columns, whatever the numbers are."""
     return tuple(one for one in among if _fits_columns(one, seen))
+
+
+def fitting_somewhere(seen: Evidence, among: Iterable[Signature]) -> tuple[Signature, ...]:
+    """Those that fit the numbers at some N, for where N is not known."""
+
+    def fits(one: Signature) -> bool:
+        if one.busbw_factor is _one:
+            return _fits_numbers(one, 2, seen)
+        return bool(possible_world_sizes(seen, (one,)))
+
+    return tuple(one for one in among if fits(one))
 
 
 def ops_of(signatures: Iterable[Signature]) -> tuple[str, ...]:

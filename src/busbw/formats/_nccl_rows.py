@@ -29,6 +29,10 @@ HALF_NAMES = ("time", "cputime", "hipevt", "algbw", "busbw", *_CHECKS, "i_min", 
 _FIRST = ("size", "bytes")
 _TAIL_NAMES = ("algo", "proto", "nchannels", "timestamp")
 
+LEAST_TIME_S, MOST_TIME_S = 1e-12, 1e9
+"""Outside of these a number is no time of a call."""
+TYPE_NAMES = tuple(alias for dtype in DTYPES.values() for alias in (dtype.name, *dtype.aliases))
+"""Every name of an element type."""
 START = re.compile(r"\s*#?\s*(\d{1,19})\s+(\d{1,19})\s+([A-Za-z]\w{1,15})\b")
 """How a row begins: two whole numbers and an element type."""
 _WORD = re.compile(r"[A-Za-z]{2,12}$")
@@ -251,9 +255,9 @@ def _half(words: Sequence[str], layout: Layout, front: Front, extras: dict[str, 
     time, algbw, busbw = number(time_word), number(algbw_word), number(busbw_word)
     if time is None or time < 0:
         return f"the time {time_word[:20]!r} is not a number"
-    if time == 0:
+    if time * layout.time_unit_s < LEAST_TIME_S:
         return "its time is printed as 0, so no rate follows from it"
-    if time * layout.time_unit_s > 1e9:
+    if time * layout.time_unit_s > MOST_TIME_S:
         return "its time is more than 30 years"
     for word, rate in ((algbw_word, algbw), (busbw_word, busbw)):
         if (rate is None and word.lower().lstrip("-+") not in _NO_NUMBER) or (rate is not None and rate < 0):
