@@ -172,11 +172,9 @@ def row(job: Job, size: int) -> tuple[str, list[str], list[Printed]]:
         time_us = (job.launch_us + s / job.rate * 1e6) * (1.03 if in_place else 1.0)
         time = time_text(time_us, job)
         algbw, busbw = (factor * s / time_us / 1e3 for factor in factors(job))
-        old = job.layout in ("1.0", "2.0", "2.8", "2.11")
-        if not job.check or (in_place and job.op in NO_IN_PLACE):
-            check = "N/A"
-        else:
-            check = f"{2e-7:5.0e}" if old else "0"
+        difference = f"{2e-7:5.0e}" if job.layout in ("1.0", "2.0", "2.8", "2.11") else "0"
+        is_checked = job.check and not (in_place and job.op in NO_IN_PLACE)
+        check = difference if is_checked else "N/A"
         text = f"  {time}"
         text += f"  {time}" if job.layout == "rccl-A" else ""
         text += f"  {fitted(algbw, 6)}  {fitted(busbw, 6)}  {check:>6}"
