@@ -1,0 +1,60 @@
+"""explain(): is it good, and why not better? One file a law or a diagnosis; findings in the order of their importance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from busbw.core.finding import SEVERITIES, Facts, Finding
+from busbw.core.measurement import Results
+from busbw.findings._evidence import Evidence
+from busbw.findings._facts import facts_of_results
+from busbw.findings._law import LAWS, Law
+from busbw.findings._nccl_log import facts_of_log, facts_of_matrix
+from busbw.findings._page import page
+from busbw.findings._symptoms import facts_of
+
+__all__ = [
+    "LAWS",
+    "Evidence",
+    "Facts",
+    "Finding",
+    "Law",
+    "complete_facts",
+    "explain",
+    "facts_of_log",
+    "facts_of_matrix",
+    "page",
+]
+
+_VERDICTS = ("fails", "cannot_tell", "holds")
+
+
+def explain(results: Results | Sequence[Results] = (), facts: Facts | None = None) -> list[Finding]:
+    """What the rows and facts say, the most important first.
+
+    Facts that are not given are taken from what the files say, then from the user's words (`facts.symptoms`); what is
+    still unknown stays so.
+    """
+    every = [results] if isinstance(results, Results) else list(results)
+    known = complete_facts(every, facts or Facts())
+    rows = [row for part in every for row in part.measurements]
+    evidence = Evidence(rows, known, [run for part in every for run in runs_of(part)])
+    return sorted((finding for law in LAWS for finding in law.find(evidence, known)), key=_importance)
+
+
+def complete_facts(results: Sequence[Results], facts: Facts) -> Facts:
+    """The facts given, those that the files hold, and those in the user's words, in this order of precedence."""
+    known = facts.or_else(facts_of_results(results))
+    for text in facts.symptoms:
+        known = Facts(known.or_else(facts_of(text, f"said: {text!r}")).known, known.symptoms)
+    return known
+
+
+def runs_of(results: Results) -> Iterable[Results]:
+    """Each run of a file."""
+    runs: Iterable[Results] = getattr(results, "runs", (results,))
+    return runs
+
+
+def _importance(finding: Finding) -> tuple[int, float, int]:
+    return SEVERITIES.index(finding.severity), -finding.weight, _VERDICTS.index(finding.verdict)
