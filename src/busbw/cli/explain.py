@@ -12,7 +12,7 @@ from busbw.core.collective import find_collective
 from busbw.core.finding import FACT_KINDS, Facts, parse_facts
 from busbw.core.measurement import Measurement, Results, Run
 from busbw.errors import FileError, UsageError
-from busbw.findings import complete_facts, explain, facts_of_log, facts_of_matrix, page
+from busbw.findings import complete_facts, describe, explain, facts_of_log, facts_of_matrix, page
 from busbw.findings.machines import find_machine
 from busbw.formats import read_results
 from busbw.units import parse_rate, parse_size, parse_time
@@ -38,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     facts.add_argument("--nics", help="NICs of a host that take part")
     facts.add_argument(
         "--fact", action="append", default=[], metavar="NAME=VALUE", help="any fact, such as gdr=on, acs=off"
+    )
+    facts.add_argument(
+        "--setup", action="append", default=[], metavar="TEXT", help="the machine in words: '2x 8 A100, RoCE'"
     )
     facts.add_argument("--symptom", action="append", default=[], metavar="TEXT", help="what is wrong, in your words")
     facts.add_argument("--nccl-log", action="append", default=[], metavar="FILE", help="a log with NCCL_DEBUG lines")
@@ -98,6 +101,8 @@ def given_facts(args: argparse.Namespace) -> Facts:
             except UsageError as error:
                 raise UsageError(str(error).replace(f"--fact {name}=", f"--{option} ")) from error
             facts = facts.having(name, value, f"--{option}")
+    for text in args.setup:
+        facts = facts.or_else(describe(text, f"--setup {text!r}"))
     if facts.text("machine"):
         find_machine(facts.text("machine"))  # raises, with the choices
     return facts

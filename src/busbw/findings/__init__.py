@@ -11,7 +11,7 @@ from busbw.findings._facts import facts_of_results
 from busbw.findings._law import LAWS, Law
 from busbw.findings._nccl_log import facts_of_log, facts_of_matrix
 from busbw.findings._page import page
-from busbw.findings._symptoms import facts_of
+from busbw.findings._symptoms import facts_of as describe
 
 __all__ = [
     "LAWS",
@@ -20,6 +20,7 @@ __all__ = [
     "Finding",
     "Law",
     "complete_facts",
+    "describe",
     "explain",
     "facts_of_log",
     "facts_of_matrix",
@@ -46,7 +47,11 @@ def complete_facts(results: Sequence[Results], facts: Facts) -> Facts:
     """The facts given, those that the files hold, and those in the user's words, in this order of precedence."""
     known = facts.or_else(facts_of_results(results))
     for text in facts.symptoms:
-        known = Facts(known.or_else(facts_of(text, f"said: {text!r}")).known, known.symptoms)
+        known = Facts(known.or_else(describe(text, f"said: {text!r}")).known, known.symptoms)
+    hosts, per_host = known.number("hosts"), known.number("gpus_per_host")
+    if hosts and per_host and "world_size" not in known.known:
+        source = ", ".join(dict.fromkeys((known.source("hosts"), known.source("gpus_per_host"))))
+        known = known.having("world_size", hosts * per_host, source)
     return known
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from statistics import median
+from statistics import median, median_low
 
 from busbw.core.collective import COLLECTIVES
 from busbw.core.finding import Facts, Number
@@ -155,10 +155,12 @@ class Curve:
 
     @property
     def floor_s(self) -> float | None:
-        """Median time of the small sizes, but no more than any larger size takes."""
+        """Median time of the small sizes, or that of a larger size which takes clearly less."""
         if not self.small:
             return None
-        return min(median(point.time_s for point in self.small), min(point.time_s for point in self.points))
+        usual = median_low(point.time_s for point in self.small)
+        later = min((p.time_s for p in self.points if p.size_bytes > self.small[-1].size_bytes), default=usual)
+        return later if later < 0.9 * usual else usual
 
     def at(self, size_bytes: int) -> Point | None:
         """The point of this size, to 2 %."""
@@ -256,6 +258,10 @@ class Evidence:
         """Relative standard deviation of one row at this N in a regime (small or large sizes)."""
         return self._spreads.get((world_size, regime)) or self._spreads.get((0, regime)) or DEFAULT_SPREAD
 
+    def widest_spread(self, regime: str) -> float:
+        """The largest of the spreads at any N, for findings that try every curve at every size."""
+        return max((spread for (_, name), spread in self._spreads.items() if name == regime), default=DEFAULT_SPREAD)
+
     def spread_is_known(self, regime: str) -> bool:
         """Whether rows or samples tell the spread, so that it is not assumed."""
         return (0, regime) in self._spreads
@@ -283,7 +289,7 @@ class Evidence:
                 if len(steps[key]) >= 4:  # rows differ by more than their samples do where a machine has levels
                     spreads[key] = max(spreads[key], _robust(steps[key], falls=False))
             elif len(steps[key]) >= (2 if key[0] == 0 else 4):
-                spreads[key] = max(_robust(steps[key], falls=True), LEAST_SPREAD)
+                spreads[key] = max(_robust(steps[key], falls=key[1] == "small"), LEAST_SPREAD)
         return spreads
 
 
@@ -293,6 +299,8 @@ def _steps(curve: Curve, points: Sequence[Point], regime: str) -> list[float]:
     Negative where time falls (small) or busbw falls (large) as the size grows.
     """
     found = []
+    if regime == "small" and len(points) > 3 and points[0] is curve.points[0]:
+        points = points[1:]  # the first row may not have been warm, which is no noise
     for one, two in pairwise(points):
         if regime == "large":
             found.append(math.log((two.busbw_Bps or 1.0) / (one.busbw_Bps or 1.0)))

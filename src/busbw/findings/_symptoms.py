@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from busbw.core.finding import Facts
-from busbw.units import GB
+from busbw.units import GB, parse_size
 
 SYMPTOMS: dict[str, str] = {
     "hangs": r"\bhangs?\b|\bhung\b|dead ?lock|\bstuck\b|never (returns|finishes)|times? out|timeout",
@@ -62,6 +62,11 @@ _FORCED = re.compile(r"\bforc\w+ (LL128|LL|Simple)\b", re.IGNORECASE)
 _PROTO = re.compile(r"NCCL_PROTO=\^?(LL128|LL|Simple)\b", re.IGNORECASE)
 _HOSTS = re.compile(r"\b(two|three|four|six|eight|\d+)[ -](?:nodes?|hosts?)\b(?!\s*(?:GPU|x))", re.IGNORECASE)
 _HOST_WORDS = {**_NUMBER_WORDS, "six": 6.0}
+_HOSTS_OF = re.compile(r"\b(\d{1,6})x (\d{1,3}) (?=[A-Z])")
+"""`2x 8 H100`: hosts of GPUs."""
+_DROP = re.compile(
+    r"\b(?:above|from|beyond|larger than|over)\s+(?:about\s+)?(\d{1,9}(?:\.\d{1,3})? ?[KMG]i?B)\b", re.IGNORECASE
+)
 _ALGORITHM = re.compile(
     r"\b(?:with|forced|only) (Ring|Tree|NVLS)\b|\b(Ring|Tree|NVLS) only\b|NCCL_ALGO=(Ring|Tree|NVLS)", re.IGNORECASE
 )
@@ -92,6 +97,12 @@ def facts_of(text: str, source: str) -> Facts:
     hosts = _HOSTS.search(text)
     if hosts is not None:
         facts = facts.having("hosts", _HOST_WORDS.get(hosts[1].lower()) or float(hosts[1]), source)
+    hosts_of = _HOSTS_OF.search(text)
+    if hosts_of is not None:
+        facts = facts.having("hosts", float(hosts_of[1]), source).having("gpus_per_host", float(hosts_of[2]), source)
+    drop = _DROP.search(text)
+    if drop is not None and says(Facts(symptoms=(text,)), "drop-at-large"):
+        facts = facts.having("drop_at", float(parse_size(drop[1])), source)
     algorithm = _ALGORITHM.search(text)
     if algorithm is not None:
         facts = facts.having("algorithm", next(word for word in algorithm.groups() if word).capitalize(), source)

@@ -43,7 +43,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
                 "fact",
                 causes=(CAUSE,),
                 needs=needs,
-                advice="Say --hosts, --nic and --nics for the number",
+                next="say --hosts, --nic and --nics (and -N) for the number",
             )
         return
     factor = (n - 1) / (n - per_host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.core.finding import Cause, Facts, Finding, Number
@@ -71,6 +72,12 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
     )
 
 
+def _fixed(version: str) -> bool:
+    """Whether this NCCL is 2.26 or newer."""
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (2, 26)
+
+
 def _kernel(facts: Facts, need: float | None, have: float | None) -> Finding:
     version = facts.text("nccl_version")
     numbers = []
@@ -81,6 +88,16 @@ def _kernel(facts: Facts, need: float | None, have: float | None) -> Finding:
             Number("shared memory needed", need, "B", facts.source("shared_memory_needed")),
             Number("available", have, "B", facts.source("shared_memory_available")),
         ]
+    if _fixed(version):
+        return Finding(
+            "failed_run",
+            f"{text}. NCCL {version} should fit: a program that was built with an older one, or for another GPU, may be loaded",
+            "cannot_tell",
+            "wrong",
+            tuple(numbers),
+            (Cause("other-build", "the library that is loaded is not the one that was asked for"),),
+            next="NCCL_DEBUG=VERSION in the failing program; cuobjdump --list-elf of the library",
+        )
     geforce = "RTX" in facts.text("gpu").upper() or "GEFORCE" in facts.text("gpu").upper()
     return Finding(
         "failed_run",

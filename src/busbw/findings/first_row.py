@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from statistics import median
 
@@ -26,11 +27,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
             usual = median(point.time_s for point in following[:2])
             ratio = first.time_s / usual
             allowance = evidence.row_allowance(curve, following[0])
-            if (
-                ratio < SLOW
-                or first.time_s < SLOW * following[1].time_s
-                or (ratio < 1 + 2 * allowance and allowance < 0.3)
-            ):
+            if ratio < SLOW or first.time_s < SLOW * following[1].time_s or math.log(ratio) < 3 * allowance:
                 continue
             yield Finding(
                 "first_row",
@@ -50,7 +47,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
 LAW = Law(
     "first_row",
     "The first row is as fast as the next ones",
-    "The smallest size, where it was measured first, against the two next: 1.4 times both, and beyond twice the allowance.",
+    "The smallest size, where it was measured first, against the two next: 1.4 times both, and beyond three times the allowance.",
     _find,
     "nccl-tests warms up at the largest and the smallest size only, before 2.16.8",
 )

@@ -23,6 +23,8 @@ OVERLAP = Cause(
 BAD_ROW = Cause("noise", "one bad row")
 LEAST_OFF = 0.15
 """A row this far off the best single curve is worth a look."""
+AGREE = 4
+"""So many curves of one family with an unclear step make a clear one."""
 FEW = 9
 """Fewer sizes than this do not tell a switch from a bad row."""
 TUNING = (
@@ -40,11 +42,12 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         for curve in family.curves.values():
             found = look(evidence, curve)
             if isinstance(found, Switch):
-                switches.append((curve, found))
+                switches.append((curve, found, _clear(evidence, curve, found)))
             elif found is not None:
                 bumps.append((curve, *found))
+        switches = [item for item in switches if item[2]] or (switches if len(switches) >= AGREE else [])
         if switches:
-            yield _switched(evidence, family, switches)
+            yield _switched(evidence, family, [(curve, switch) for curve, switch, _ in switches])
         if bumps:
             yield _bumped(family, bumps)
     if not evidence.usable:
@@ -58,15 +61,15 @@ def look(evidence: Evidence, curve: Curve) -> Switch | tuple[CurveFit, int] | No
     sizes = [float(point.size_bytes) for point in curve.points]
     times = [point.time_s for point in curve.points]
     single = fit_curve(sizes, times)
-    spread = max(evidence.spread(curve.world_size, "small"), evidence.spread(curve.world_size, "large"))
+    spread = _spread(evidence, curve)
     off = max(LEAST_OFF, 3 * spread)
     if len(sizes) >= FEW and single.largest > max(0.08, 2.5 * spread):
         switch = best_switch(sizes, times)
         if (
             switch is not None
-            and switch.misfit < 0.45 * single.misfit
+            and switch.misfit < 0.42 * single.misfit
             and switch.largest < max(0.6 * single.largest, 0.04)
-            and _apart(switch, sizes, spread)
+            and _jump(curve, switch) > max(0.1, 3 * spread)
         ):
             return switch
     line = fit_curve(sizes, times, (1.0,))
@@ -76,14 +79,21 @@ def look(evidence: Evidence, curve: Curve) -> Switch | tuple[CurveFit, int] | No
     return None
 
 
-def _apart(switch: Switch, sizes: list[float], spread: float) -> bool:
-    """Whether the two curves differ by more than the noise where they meet, or in their rates by a third."""
-    at = switch.start
-    here = sizes[at]
+def _jump(curve: Curve, switch: Switch) -> float:
+    """How far apart the two curves are where they meet, as a share."""
+    here = float(curve.points[switch.start].size_bytes)
     one = switch.before.t0_s + here / switch.before.rate_Bps
     two = switch.after.t0_s + here / switch.after.rate_Bps
-    jump = abs(one / two - 1)
-    return jump > max(0.1, 3 * spread)
+    return abs(one / two - 1)
+
+
+def _spread(evidence: Evidence, curve: Curve) -> float:
+    return max(evidence.widest_spread("large"), evidence.spread(curve.world_size, "small"))
+
+
+def _clear(evidence: Evidence, curve: Curve, switch: Switch) -> bool:
+    """Whether the step is beyond what chance makes of many curves and sizes."""
+    return _jump(curve, switch) > max(0.1, 4.5 * _spread(evidence, curve))
 
 
 def _switched(evidence: Evidence, family: Family, switches: list[tuple[Curve, Switch]]) -> Finding:
@@ -202,7 +212,7 @@ LAW = Law(
     "protocol_switch",
     "One curve T = t0 + S f(N)/B describes all sizes",
     "From 9 sizes on: the best single curve (launch and wire added, or their maximum) against two with a switch, by least absolute deviations of logarithms. A switch needs at least three sizes "
-    "on each side, less than 0.45 times the misfit, and a step of 10 % and three standard deviations where the curves meet. With fewer sizes a row 35 % off the straight line is a bump whose cause cannot be told. "
+    "on each side, less than 0.42 times the misfit, and a step of 10 % and 4.5 standard deviations where the curves meet (3 where four curves have one). With fewer sizes a row 35 % off the straight line is a bump whose cause cannot be told. "
     "Algorithm and protocol in the log are taken as they are.",
     _find,
     "NVIDIA/nccl-tests#292, NVIDIA/nccl#281",

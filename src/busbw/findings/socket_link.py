@@ -81,7 +81,10 @@ def _of(evidence: Evidence, family: Family) -> Finding | None:
             numbers,
         )
     known = [
-        item for item in crossing if abs(math.log(item[0].value / far.value)) <= max(SAME, item[1] + far.allowance)
+        item
+        for item in crossing
+        if abs(math.log(item[0].value / far.value)) <= max(SAME, item[1] + far.allowance)
+        and _star_falls(evidence, family, item[0].name.split()[0], max(inside), n)
     ]
     cause = Cause("socket-link", f"the link between the sockets carries {rate(far.value)} GB/s each way")
     text = f"{family.prefix}{op} falls from {rate(near.value)} GB/s at N={max(inside)} to {rate(far.value)} at N={n}"
@@ -114,6 +117,12 @@ def _of(evidence: Evidence, family: Family) -> Finding | None:
     )
 
 
+def _star_falls(evidence: Evidence, family: Family, star: str, near: int, far: int) -> bool:
+    """Whether the star, too, loses when the second half joins; a slow link of one rank would not touch it."""
+    one, two = evidence.plateau(family.get(star, near)), evidence.plateau(family.get(star, far))
+    return one is None or two is None or one.value / two.value > 1.05 + joint(one.allowance, two.allowance) / 2
+
+
 def _lost_before(evidence: Evidence, family: Family, n: int) -> str:
     """How much of all-reduce's loss over N is there before the second half of the ranks joins."""
     curves = {curve.world_size: curve.points[-1].busbw_Bps or 0.0 for curve in family.of("all_reduce") if curve.large}
@@ -126,7 +135,7 @@ LAW = Law(
     "socket_link",
     "The link between the sockets is the ring's wall",
     "Refuted where scatter or gather moves more across than the ring does (half of the ranks, (N/2)/(N-1) of a root's bytes), by more than 12 % and 1.5 times the allowance, "
-    "or where the ring loses less than 15 % when the second half of the ranks joins. It holds where the ring loses more and a star moves as much across, to 12 %.",
+    "or where the ring loses less than 15 % when the second half of the ranks joins. It holds where the ring loses more, a star moves as much across, to 12 %, and loses as well.",
     _find,
     "cut of the ring and of a star between two halves of the ranks",
 )
