@@ -51,9 +51,9 @@ fuzz: $(VENV)/test.stamp ## the long fuzzing campaign over every input format (F
 chaos: $(VENV)/test.stamp ## the long campaign that kills and stops ranks (CHAOS_FAULTS=300)
 	BUSBW_CHAOS_FAULTS=$(CHAOS_FAULTS) $(BIN)/python -m pytest -m chaos --timeout=0 $(PYTEST_ARGS)
 
-bench: $(VENV)/test.stamp ## speed and accuracy side by side with peers (every benchmarks/*/run.py)
-	@shopt -s nullglob; runs=(benchmarks/*/run.py); \
-	(( $${#runs[@]} )) || { echo "make bench: there is no benchmarks/*/run.py in this checkout" >&2; exit 1; }; \
+bench: $(VENV)/test.stamp ## speed and accuracy side by side with peers (every benchmarks/*/*.py)
+	@shopt -s nullglob; runs=(benchmarks/*/[!_]*.py); \
+	(( $${#runs[@]} )) || { echo "make bench: there is no benchmarks/*/*.py in this checkout" >&2; exit 1; }; \
 	for run in "$${runs[@]}"; do echo "== $$run"; $(BIN)/python "$$run"; done
 
 ci: ## everything that a change must pass, from nothing

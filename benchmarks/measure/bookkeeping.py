@@ -44,7 +44,9 @@ def main() -> None:
         Backend.time_batch(backend, issue, CALLS, progress)
         ours.append((time.perf_counter() - start) / CALLS * 1e6)
         empty.append(empty_loop(CALLS) / CALLS * 1e6)
-    print(f"measured loop  {statistics.median(ours):.3f} us a call (the fake call, the loop, the place of the heartbeat)")
+    print(
+        f"measured loop  {statistics.median(ours):.3f} us a call (the fake call, the loop, the place of the heartbeat)"
+    )
     print(f"empty loop     {statistics.median(empty):.3f} us a call")
     print(f"bookkeeping    {statistics.median(ours) - statistics.median(empty):.3f} us a call; the limit is 1 us")
 

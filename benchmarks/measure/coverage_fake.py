@@ -12,8 +12,9 @@ precision, and compares them with the long-run median of a very long reference:
     to prec.   samples / the oracle's number for exactly the precision asked. It is higher where few samples are needed,
                because the interval between order statistics is coarse, and the rule then stops well inside of it
 
-The quiet settings cannot reach a ratio of 1.3 "to prec.": an interval needs its 20 independent samples (0.4 s of 20 ms
-batches) to be a 95 % interval at all, however quiet the machine.
+Two kinds of setting are apart from the aims and from the total. Quiet ones cannot reach 1.3 "to prec.": the rule wants
+samples worth 20 independent ones (about 0.7 s of 20 ms batches), however quiet the machine. And no rule knows a speed
+that the row has not met: with stretches of 70 and 170 samples, many rows end before they have seen both.
 
 A second table shows rows of a fixed number of samples (`-n`, or a budget that ran out): coverage of the intervals that
 are stated, and for how many rows one is stated at all.
@@ -45,7 +46,7 @@ class Setting:
     name: str
     noise: str
     calls_per_sample: int = 1
-    quiet: bool = False
+    apart: bool = False
 
 
 SETTINGS = (
@@ -98,10 +99,11 @@ SETTINGS = (
     Setting(
         "10 %, 30 % slow, long stretches",
         "jitter=10%,second_mode=4ms,second_mode_share=0.3,second_mode_persistence=0.98",
+        apart=True,
     ),
-    Setting("jitter 1 % (quiet)", "jitter=1%", quiet=True),
-    Setting("jitter 2 %, ac 0.5 (quiet)", "jitter=2%,autocorrelation=0.5", quiet=True),
-    Setting("jitter 2 %, ac 0.8 (quiet)", "jitter=2%,autocorrelation=0.8", quiet=True),
+    Setting("jitter 1 % (quiet)", "jitter=1%", apart=True),
+    Setting("jitter 2 %, ac 0.5 (quiet)", "jitter=2%,autocorrelation=0.5", apart=True),
+    Setting("jitter 2 %, ac 0.8 (quiet)", "jitter=2%,autocorrelation=0.8", apart=True),
 )
 
 
@@ -195,11 +197,11 @@ def main() -> None:
             f"{taken / fixed:6.2f} {taken / exact:8.2f}{unfinished}",
             flush=True,
         )
-        if not setting.quiet:
+        if not setting.apart:
             covered, noisy_rows = covered + hits, noisy_rows + len(done)
             spent, needed = spent + taken, needed + fixed
     if noisy_rows:
-        print(f"{'all but the quiet ones':36s} {covered / noisy_rows:7.1%} {'':30s} {spent / needed:6.2f}")
+        print(f"{'all but those apart':36s} {covered / noisy_rows:7.1%} {'':30s} {spent / needed:6.2f}")
 
     print("\nRows of a fixed number of samples: coverage of the stated intervals (share of rows that state one)")
     counts = (10, 20, 50, 100, 300)

@@ -62,13 +62,15 @@ def run_rank(name: str, batches: int, sizes: list[int]) -> None:
 
         from busbw.bench.backends.torch_distributed import TorchBackend
 
-        dist.init_process_group("gloo", init_method=os.environ["BENCH_INIT"], rank=int(os.environ["RANK"]), world_size=2)
+        dist.init_process_group(
+            "gloo", init_method=os.environ["BENCH_INIT"], rank=int(os.environ["RANK"]), world_size=2
+        )
         backend: Backend = TorchBackend("gloo")
         rank, world = dist.get_rank(), dist.get_world_size()
     else:
         from busbw.bench.backends.mpi import MpiBackend
 
-        backend = MpiBackend("mpi")
+        backend = MpiBackend("mpi", "python")
         rank, world = int(os.environ["PMI_RANK"]), int(os.environ["PMI_SIZE"])
     seat = Seat(rank, world, rank, world, lambda *_: None, str, lambda value: [value])
     backend.locate(seat)
@@ -110,7 +112,9 @@ def report(name: str, size: int, calls: int, pairs: np.ndarray) -> None:
     index = (starts[:, :, None] + np.arange(block)).reshape(4000, -1)
     low, high = np.exp(np.quantile(np.median(ratios[index], axis=1), (0.025, 0.975)))
     middle = float(np.exp(np.median(ratios)))
-    verdict = "equal within 3 %" if 0.97 < low and high < 1.03 else "differs" if low > 1.03 or high < 0.97 else "cannot tell"
+    verdict = (
+        "equal within 3 %" if low > 0.97 and high < 1.03 else "differs" if low > 1.03 or high < 0.97 else "cannot tell"
+    )
     print(
         f"{name:5s} {size:>9d} B  {calls:>6d} calls x {len(pairs)} pairs  bare {np.median(pairs[:, 1]) * 1e6:9.3f} us  "
         f"ours {np.median(pairs[:, 0]) * 1e6:9.3f} us  ratio {middle:.4f} [{low:.4f}, {high:.4f}]  {verdict}",
@@ -139,7 +143,8 @@ def main() -> None:
         port = free.getsockname()[1]
     environ |= {"BENCH_INIT": f"tcp://127.0.0.1:{port}", "WORLD_SIZE": "2"}
     ranks = [subprocess.Popen(program, env={**environ, "RANK": str(rank)}) for rank in range(2)]
-    if any([rank.wait() for rank in ranks]):
+    statuses = [rank.wait() for rank in ranks]
+    if any(statuses):
         sys.exit(1)
 
 

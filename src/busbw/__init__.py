@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from busbw._version import __version__
 
 if TYPE_CHECKING:
+    from busbw.bench import measure
     from busbw.core.call import Call
     from busbw.core.collective import Collective
     from busbw.core.measurement import Measurement, Results, Run

@@ -100,9 +100,7 @@ class Link:
     def finish(self) -> int:
         """Say that this rank is done; returns the run's exit status."""
         self.say("done")
-        status = int(self.wait_for("bye", timeout_s=60.0)["status"])
-        self._finished.set()
-        return status
+        return int(self.wait_for("bye", timeout_s=60.0)["status"])
 
     def _beat(self) -> None:
         buffer = b""
@@ -131,6 +129,8 @@ class Link:
                 word = decode(line)
                 if word["say"] == "verdict":
                     self._carry_out(word)
+                if word["say"] == "bye":
+                    self._finished.set()  # from here on a closed connection is the end, not a loss
                 self._answers.put(word)
 
     def _signalled(self, number: int) -> None:

@@ -80,7 +80,7 @@ def main(
 
 
 def _run(link: Link, placement: Placement, settings: Settings, told: dict[str, Any], progress: Progress) -> None:
-    backend = make_backend(settings.backend, settings.fake)
+    backend = make_backend(settings.backend, settings.loop if settings.backend == "mpi" else settings.fake)
     seat = Seat(
         placement.rank,
         placement.world_size,
@@ -170,17 +170,23 @@ def _take(
     raw = taken.per_rank_s.tolist() if group.size <= MOST_RAW_RANKS else None
     labels = {"backend": backend.name, **backend.versions(), "mode": settings.mode, "rank_time": settings.rank_time}
     labels["sched"] = settings.sched
-    for name, value in (("cuda_graph", settings.cuda_graph), ("rotate_buffers", settings.rotate_buffers)):
-        if value:
-            labels[name] = str(value)
+    special = {
+        "cuda_graph": settings.cuda_graph,
+        "rotate_buffers": settings.rotate_buffers,
+        "agg_iters": settings.aggregate if settings.aggregate > 1 else 0,
+        "local_register": settings.register,
+    }
+    labels |= {name: str(value) for name, value in special.items() if value}
     if settings.method != "busbw":
         labels["method"] = settings.method
     if settings.split is not None:
         labels["group"] = group_label(group)
+        labels["world"] = str(backend.world_size)
     link.say(
         "row",
         index=index,
-        key=row_key(item, group, settings),
+        group=group.index,
+        groups=len(taker.groups),
         call=item.call.to_json(),
         summary=summary.to_json(),
         calls_per_sample=taken.calls_per_sample,

@@ -32,7 +32,9 @@ class Record:
         self.path = Path(path)
         self.earlier: Results | None = None
         if not self.path.parent.is_dir():
-            raise FileError(f"{path}: there is no directory {self.path.parent}: make it first, or name another file with -o")
+            raise FileError(
+                f"{path}: there is no directory {self.path.parent}: make it first, or name another file with -o"
+            )
         exists = self.path.exists() and self.path.stat().st_size > 0
         if exists and not resume and not overwrite:
             raise UsageError(

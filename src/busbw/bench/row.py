@@ -102,8 +102,10 @@ class RowTaker:
         for pair in buffers.pairs:
             self._fill_for_timing(pair, dtype, place.rank)
         issue, calls_in_one = _rotating(issues), 1
+        if settings.aggregate > 1:
+            issue, calls_in_one = backend.aggregate(issue, settings.aggregate, self.group), settings.aggregate
         if settings.cuda_graph:
-            issue, calls_in_one = backend.capture(issue, settings.cuda_graph), settings.cuda_graph
+            issue, calls_in_one = backend.capture(issue, settings.cuda_graph), settings.cuda_graph * calls_in_one
         warmup_calls, estimate_s = self._warm_up(issue, budget_s)
         per_rank_s, calls, stopped = self._time(issue, estimate_s, budget_s)
         singles = min(max(calls, 32), _MOST_SINGLES, max(int(budget_s / 4 / max(estimate_s, 1e-9)), 8))

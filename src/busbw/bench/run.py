@@ -242,6 +242,8 @@ def _commands(settings: Settings, launch: Launch, address: str) -> dict[int, tup
     base.update(launch.variables)
     base[ADDRESS_VARIABLE] = address
     base.setdefault("OMP_NUM_THREADS", "1")
+    if settings.register:
+        base["TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"] = "1"
     program = [sys.executable, "-m", "busbw.bench.rank"]
     n = launch.world_size
     if settings.backend == "mpi":

@@ -54,10 +54,16 @@ class Settings:
     """Scheduling policy of the ranks' processes: default, batch or fifo."""
     rotate_buffers: bool = False
     cuda_graph: int = 0
+    aggregate: int = 1
+    """Calls per group launch (nccl-tests' -m); NCCL only."""
+    register: bool = False
+    """Buffers registered with NCCL (nccl-tests' -R 1); NCCL only."""
     split: str | None = None
     init_timeout_s: float = 120.0
     timeout_s: float | None = None
     """Seconds without progress before an operation counts as hung; None: scaled by size and N."""
+    loop: str = "auto"
+    """mpi: python (mpi4py's methods), compiled (numba), or auto: compiled where numba is installed."""
     fake: str = ""
     """The fake backend's cost model, noise and faults."""
     max_bytes_by_default: bool = False

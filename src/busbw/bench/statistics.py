@@ -13,8 +13,8 @@ bound it. ``tau = 1 + 2 (rho_1 + rho_2 + ...)`` is the integrated autocorrelatio
 n samples are worth ``n / tau`` independent ones. Sources: the order-statistic interval, David & Nagaraja, Order
 Statistics, 3rd ed., 7.1; its long-run variance for dependent samples, Sen (1972), and Heidelberger & Lewis, Operations
 Research 32 (1984); tau by the initial monotone sequence, Geyer, Statistical Science 7 (1992), section 3.3. The
-alternative was sectioning (medians of k sections with Student's t, Asmussen & Glynn, Stochastic Simulation, III.5): it
-needs sections longer than the correlation *and* twenty of them, so it stops later. benchmarks/measure/coverage_fake.py
+alternative, sectioning (medians of k sections with Student's t, Asmussen & Glynn, Stochastic Simulation, III.5), needs
+sections longer than the correlation *and* some twenty of them; it was not simulated. benchmarks/measure/coverage_fake.py
 prints the coverage that the method here reaches.
 
 Ranks take the same decisions from the same samples: signs and ranks are integers, their sums are exact, and what
@@ -34,6 +34,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from busbw.core.measurement import Mark
 from busbw.core.summary import Modes, Shift, Summary
@@ -150,7 +151,7 @@ _SMALL_SAMPLE_BIAS = 5.0  # tau from n samples is low by about 1 + 5 (tau - 1) /
 
 @dataclass(frozen=True, slots=True)
 class _Signs:
-    """Sorted samples, and the autocorrelation time of their signs about the median."""
+    """Sorted samples, the autocorrelation time of their signs about the median, and an upper limit of it."""
 
     ordered: Floats
     median: float
@@ -164,10 +165,7 @@ class _Signs:
         median = float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
         tau = _autocorrelation_time(np.rint(_autocovariance(np.sign(series - median))))
         tau *= 1 + _SMALL_SAMPLE_BIAS * (tau - 1) / n
-        # one standard error above the lag-1 correlation of the ranks, as the tau of a first-order autoregression:
-        # with few samples the sum of correlations misses a long one, this does not
-        upper = min(max(_lag1(_centred_ranks(series, ordered)), 0.0) + 1 / math.sqrt(n), _MAX_LAG1)
-        return cls(ordered, median, tau, (1 + upper) / (1 - upper))
+        return cls(ordered, median, tau, _autoregressive_time(_centred_ranks(series, ordered)))
 
     def interval(self, confidence: float, sequential: bool) -> Interval | None:
         n = len(self.ordered)
@@ -225,6 +223,15 @@ def _centred_ranks(series: Floats, ordered: Floats) -> Floats:
 def _lag1(centred: Floats) -> float:
     square = float(centred @ centred)
     return float(centred[1:] @ centred[:-1]) / square if square > 0 else 0.0
+
+
+def _autoregressive_time(centred: Floats) -> float:
+    """An upper limit: tau of a first-order autoregression whose lag-1 correlation is one standard error above theirs.
+
+    From few samples the sum of correlations misses a long correlation; this does not.
+    """
+    upper = min(max(_lag1(centred), 0.0) + 1 / math.sqrt(len(centred)), _MAX_LAG1)
+    return (1 + upper) / (1 - upper)
 
 
 def _student_t(probability: float, degrees: float) -> float:
@@ -303,9 +310,11 @@ def level_shifts(series: Floats, *, min_change: float = 0.02, limit: int = 8) ->
     """Samples at which the level jumps, each with level after / level before (medians of the stretches around it).
 
     Binary segmentation on the cumulative sum of ranks (Pettitt, Applied Statistics 28, 1979), scaled by the long-run
-    deviation of the ranks about the levels on both sides. A jump counts from 2.2 of the Brownian bridge's scale (whose
-    maximum exceeds that once in 8000 times; a stretch of n samples has to reach 2.2 (1 + 10 / n)), and from a relative
-    change of `min_change`. A slope is no staircase: nothing is reported where the line of `drift` fits as well.
+    deviation of the ranks about the levels on both sides. A jump there and back hides in the whole, so stretches of a
+    half, a quarter and an eighth are searched too (seeded intervals, Kovacs et al., Biometrika 110, 2023). A jump
+    counts from 2.2 (1 + 10 tau / n) of the scale in a stretch of n samples with autocorrelation time tau (the maximum
+    of a Brownian bridge exceeds 2.2 once in 8000 times), and from a relative change of `min_change`. A slope is no
+    staircase: nothing is reported where the line of `drift` fits as well.
     """
     cuts = sorted(_cuts(series, 0, len(series), limit))
     edges = [0, *cuts, len(series)]
@@ -327,25 +336,50 @@ _MIN_STRETCH = 8
 
 def _cuts(series: Floats, begin: int, end: int, limit: int) -> Iterator[int]:
     n = end - begin
-    if n < 2 * _MIN_STRETCH or limit < 1:
+    if limit < 1:
         return
+    for length in (n, n // 2, n // 4, n // 8):
+        if length < 2 * _MIN_STRETCH:
+            return
+        starts = range(begin, end - length + 1, max(1, length // 2))
+        strength, cut = max(_strongest_cut(series, start, start + length) for start in starts)
+        if strength > _SHIFT_SCALE:
+            yield cut
+            yield from _cuts(series, begin, cut, limit // 2)
+            yield from _cuts(series, cut, end, limit // 2)
+            return
+
+
+def _strongest_cut(series: Floats, begin: int, end: int) -> tuple[float, int]:
+    """The best place to cut a stretch in two levels, and how far the cumulative sum of ranks goes there."""
+    n = end - begin
     part = series[begin:end]
     ranks = _centred_ranks(part, np.sort(part))
     bridge = np.abs(np.cumsum(ranks))[_MIN_STRETCH - 1 : n - _MIN_STRETCH]
     cut = int(np.argmax(bridge)) + _MIN_STRETCH
     beside = np.concatenate((ranks[:cut] - ranks[:cut].mean(), ranks[cut:] - ranks[cut:].mean()))
-    upper = min(max(_lag1(beside), 0.0) + 1 / math.sqrt(n), _MAX_LAG1)
-    tau = max(_autocorrelation_time(_autocovariance(beside)), (1 + upper) / (1 - upper))
+    tau = max(_autocorrelation_time(_autocovariance(beside)), _autoregressive_time(beside))
     deviation = math.sqrt(tau * float(beside @ beside))
-    if float(bridge[cut - _MIN_STRETCH]) <= _SHIFT_SCALE * (1 + 10 / n) * deviation:
-        return
-    yield begin + cut
-    yield from _cuts(series, begin, begin + cut, limit // 2)
-    yield from _cuts(series, begin + cut, end, limit // 2)
+    reach = float(bridge[cut - _MIN_STRETCH])
+    return (reach / deviation / (1 + 10 * tau / n) if deviation > 0 else math.inf if reach > 0 else 0.0), begin + cut
 
 
 def two_modes(times_s: Floats, *, min_gap: float = 0.05) -> Modes | None:
-    """Two speeds in a set of times, or None: medians of both, and the share of the slow one.
+    """Two speeds in a series of times, or None: medians of both, and the share of the slow one.
+
+    Looked for in the times, and, for speeds that last longer than their noise is wide, in running medians of five.
+    """
+    modes = _two_humps(times_s, min_gap)
+    if modes is None and len(times_s) >= _MIN_SMOOTHED:
+        modes = _two_humps(np.median(sliding_window_view(times_s, 5), axis=1), min_gap)
+    return modes
+
+
+_MIN_SMOOTHED = 100
+
+
+def _two_humps(times_s: Floats, min_gap: float) -> Modes | None:
+    """Two humps in the distribution of the times.
 
     The split of the logarithms with the largest variance between its parts (Otsu, IEEE Trans. SMC 9, 1979), kept when
     the valley is real: the middle third between the two medians holds at most 15 % of the smaller part, which has at
@@ -443,19 +477,19 @@ def _marks(
     half_width = summary.half_width
     if half_width is None:
         yield Mark(
-            "few-samples",
+            "few_samples",
             f"{summary.samples} samples with autocorrelation {summary.autocorrelation:.2f} are too few for a "
             f"{summary.confidence:.0%} interval: raise --time-budget or -n",
         )
     elif half_width > precision:
         yield Mark(
-            "wide-interval",
+            "wide_interval",
             f"the median {format_time(summary.median_s)} is known to {half_width:.1%}, asked for {precision:.1%}: "
             + ("raise --time-budget" if summary.stopped == "budget" else "take more samples"),
         )
     if summary.level_shifts:
         yield Mark(
-            "level-shift",
+            "level_shift",
             "the level jumps "
             + ", ".join(f"by {shift.ratio - 1:+.0%} at sample {shift.sample}" for shift in summary.level_shifts)
             + f" of {summary.samples}: the machine changed speed, the median mixes both",
@@ -467,27 +501,27 @@ def _marks(
             + ("warm up longer (-w)" if summary.drift < 0 else "the machine slows down, measure again"),
         )
     if summary.two_modes is not None:
-        yield _two_modes_mark(summary.two_modes, sched, tick_s, calls_per_sample)
+        yield _two_modes_mark(summary, summary.two_modes, sched, tick_s, calls_per_sample)
     if summary.rank_skew > max_skew:
         yield Mark(
-            "rank-skew",
+            "rank_skew",
             f"rank {summary.slowest_rank} is the slowest; the fastest rank's median is {summary.rank_skew:.0%} shorter",
         )
 
 
-def _two_modes_mark(modes: Modes, sched: str, tick_s: float | None, calls_per_sample: int) -> Mark:
+def _two_modes_mark(summary: Summary, modes: Modes, sched: str, tick_s: float | None, calls_per_sample: int) -> Mark:
     what = (
         f"two speeds: {format_time(modes.low_s)} and, for {modes.share_high:.0%}, {format_time(modes.high_s)}; "
-        "the median and the mean differ by design"
+        f"the mean is {summary.mean_s / summary.median_s:.2f} times the median"
     )
     gap_s = modes.high_s - modes.low_s
     if sched == "default" and tick_s and any(_is_ticks(gap, tick_s) for gap in (gap_s, gap_s * calls_per_sample)):
         return Mark(
-            "scheduler-tick",
+            "scheduler_tick",
             f"{what}; they lie a scheduler tick ({format_time(tick_s)}) apart: threads wait for a core, "
             "try --sched batch",
         )
-    return Mark("two-modes", what)
+    return Mark("two_modes", what)
 
 
 def _is_ticks(gap_s: float, tick_s: float) -> bool:

@@ -99,6 +99,7 @@ class Supervisor:
         self.child_output: Callable[[], str] = lambda: ""
         self.labels: list[str] = []
         self.verdict: BusbwError | None = None
+        self._rows: list[dict[str, Any]] = []
         self._values: dict[str, str] = {}
         self._waiting: dict[str, list[Rank]] = {}
         self._gathers: dict[int, dict[int, Any]] = {}
@@ -171,8 +172,8 @@ class Supervisor:
                     continue
                 rank.heard = time.monotonic()
                 self._hear(rank, word)
-        except (ValueError, KeyError, TypeError, OSError, asyncio.IncompleteReadError):
-            pass
+        except (ValueError, KeyError, TypeError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # not a word of ours, a broken line, or the end of the run: the connection is over
         finally:
             if rank is not None and not rank.done and rank.gone is None:
                 rank.gone = time.monotonic()
@@ -230,15 +231,26 @@ class Supervisor:
             self.labels = list(word["labels"])
             self.observer.plan(self.labels, list(word["notes"]))
         elif say == "row":
-            if word["wrong"]:
-                self._status = 1
-            self.observer.row(word)
+            self._row(word)
         elif say == "error":
             rank.error = (rank.heard, str(word["text"]), str(word["kind"]))
         elif say == "done":
             rank.done = True
             if len(self.ranks) == self.world_size and all(r.done for r in self.ranks.values()):
                 self._ended.set()
+
+    def _row(self, word: dict[str, Any]) -> None:
+        """Hand a row on when those of all groups are in, in the groups' order."""
+        if word["wrong"]:
+            self._status = 1
+        self._rows.append(word)
+        if len(self._rows) == word["groups"]:
+            self._hand_on_rows()
+
+    def _hand_on_rows(self) -> None:
+        for word in sorted(self._rows, key=lambda word: (word["index"], word["group"])):
+            self.observer.row(word)
+        self._rows.clear()
 
     def _gather(self, rank: Rank, turn: int, value: Any) -> None:
         values = self._gathers.setdefault(turn, {})
@@ -367,7 +379,7 @@ class Supervisor:
 
     def _look_at_progress(self, now: float) -> None:
         alive = [r for r in self.ranks.values() if not r.done and r.gone is None]
-        if len(self.ranks) < self.world_size or not alive or any(r.at[1] == "start" for r in alive):
+        if len(self.ranks) < self.world_size or not alive or any(r.at[1] == "start" or r.error for r in alive):
             return
         if all(now - r.moved > r.limit_s for r in alive):
             behind = min(alive, key=_order)
@@ -390,6 +402,7 @@ class Supervisor:
 
     async def _end(self) -> None:
         """Tell every rank, give them a moment, and end whoever is left, with what they leave behind."""
+        self._hand_on_rows()
         local = [r for r in self.ranks.values() if r.local]
         for rank in local:
             self._mapped |= processes.shared_memory_of(rank.pid)

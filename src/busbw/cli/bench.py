@@ -65,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--split", metavar="HOW", help="groups that run at the same time: 'mod 2', 'div 4', 0-3,4-7")
     what.add_argument("--rotate-buffers", action="store_true", help="a fresh buffer for each call, as nccl-tests")
     what.add_argument("-G", "--cuda-graph", metavar="N", type=int, default=0, help="N calls as one CUDA graph")
+    what.add_argument("-m", "--agg-iters", metavar="N", type=int, default=1, help="N calls per group launch (NCCL)")
+    what.add_argument("-R", "--local-register", type=int, choices=(0, 1), default=0, help="register buffers (NCCL)")
     what.add_argument("--sweep", metavar="VARS", help="NCCL_ALGO=Ring,Tree,NCCL_PROTO=LL,Simple: all combinations")
 
     where = parser.add_argument_group("where")
@@ -73,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--repeats", metavar="K", type=int, default=1, help="launch everything K times (default: 1)")
     where.add_argument(
         "--sched", default="default", choices=("default", "batch", "fifo"), help="scheduling policy of the ranks"
+    )
+    where.add_argument(
+        "--loop", default="auto", choices=("auto", "python", "compiled"), help="mpi: who loops over the calls"
     )
     where.add_argument("--fake", metavar="OPTIONS", default="", help="the fake backend's machine, noise and faults")
     where.add_argument(
@@ -157,9 +162,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
     names = list(COLLECTIVES.names()) if args.op == "all" else _list(args.op)
     collectives = tuple(dict.fromkeys(find_collective(name).name for name in names))
     sizes, by_default = _sizes(args)
-    for name in ("iters", "warmup", "check", "cuda_graph"):
+    for name in ("iters", "warmup", "check", "cuda_graph", "agg_iters"):
         value = getattr(args, name)
-        least = 1 if name == "iters" else 0
+        least = 1 if name in ("iters", "agg_iters") else 0
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
     if args.precision is not None and not 0 < args.precision < 1:
@@ -186,9 +191,12 @@ def settings_of(args: argparse.Namespace) -> Settings:
         sched=args.sched,
         rotate_buffers=args.rotate_buffers,
         cuda_graph=args.cuda_graph,
+        aggregate=args.agg_iters,
+        register=bool(args.local_register),
         split=args.split,
         init_timeout_s=_positive("--init-timeout", args.init_timeout),
         timeout_s=None if args.timeout is None else _positive("--timeout", args.timeout),
+        loop=args.loop,
         fake=args.fake,
         max_bytes_by_default=by_default,
     )
@@ -223,6 +231,13 @@ def _redops_and_output(redop: str | None, outputs: list[str]) -> tuple[list[str]
 def _resolve(settings: Settings) -> Settings:
     """Choose the backend, and cut the default sizes where it is slow."""
     backend = resolve_backend(settings.backend)
+    for option, asked in (
+        ("-m", settings.aggregate > 1),
+        ("-R", settings.register),
+        ("--cuda-graph", settings.cuda_graph > 0),
+    ):
+        if asked and backend != "nccl":
+            raise UsageError(f"{option} means something with --backend nccl only, and this run uses {backend}")
     sizes = settings.sizes
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))

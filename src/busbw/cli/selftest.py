@@ -20,6 +20,7 @@ from busbw.core.dtype import DTYPES
 from busbw.errors import BusbwError, Interrupted, LaunchError, MeasurementError, MissingDependency, UsageError
 
 _SIZES = (1024, 98_304)
+_FAKE_SIZES = (1024,)
 _REDOPS = ("sum", "prod", "min", "max", "avg")
 _MOST_RELAUNCHES = 40
 _SHORT = {"bfloat16": "bf16", "float8_e4m3": "e4m3", "float8_e5m2": "e5m2"}
@@ -71,7 +72,7 @@ def try_backend(backend: str, world_size: int, fake: str = "") -> dict[str, str]
     settings = Settings(
         backend=backend,
         collectives=COLLECTIVES.names(),
-        sizes=_SIZES,
+        sizes=_FAKE_SIZES if backend == "fake" else _SIZES,
         dtypes=tuple(DTYPES),
         redops=_REDOPS,
         placement="both",

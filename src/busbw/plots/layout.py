@@ -24,6 +24,7 @@ LABEL_HEIGHT = 16.0
 LABEL_GAP = 30.0
 """From the right edge of the axes to a label's first letter; its marker and leader lie between."""
 MARKER_GAP = 16.0
+SAMPLE_LENGTH = 26.0
 DEFAULT_WIDTH = 760.0
 PADDING = 14.0
 _PANEL_WIDTH = 340.0  # narrower than this, panels stand under each other
@@ -122,10 +123,11 @@ def lay_out(chart: Chart, width: float = DEFAULT_WIDTH) -> Layout:
 
 
 def _panel(chart: Chart, panel: Panel, outer: float) -> PanelLayout:
-    texts = [_series_text(panel.y.unit, series.label, series.value) for series in panel.series]
-    texts += [line.label for line in panel.lines]
-    rows = max(len(other.series) + len(other.lines) for other in chart.panels)
-    right = LABEL_GAP + max(text_width(text, LABEL_SIZE) for text in texts) * _SLACK
+    texts = _label_texts(panel)
+    rows = max(len(_label_texts(other)) for other in chart.panels)
+    widest = max(text_width(text, LABEL_SIZE) for other in chart.panels for text in _label_texts(other))
+    gap = LABEL_GAP + sample_length(chart)
+    right = gap + widest * _SLACK  # the same in each panel, so that their axes are aligned
     # The y ticks depend on the height, that on the width, and that on the texts of the y ticks: guess them first.
     guess = _range(panel.y, _y_values(chart, panel), 260.0, vertical=True)
     left = 10.0 + max(text_width(tick.text, TICK_SIZE) for tick in guess.ticks)
@@ -140,7 +142,7 @@ def _panel(chart: Chart, panel: Panel, outer: float) -> PanelLayout:
     looks += [(None, 0)] * len(panel.lines)
     places = spread([end_y for _, end_y in ends], LABEL_HEIGHT, LABEL_HEIGHT / 2, height - LABEL_HEIGHT / 2)
     labels = tuple(
-        EndLabel(text, colour, variant, width + LABEL_GAP, place, end_x, end_y)
+        EndLabel(text, colour, variant, width + gap, place, end_x, end_y)
         for text, (colour, variant), place, (end_x, end_y) in zip(texts, looks, places, ends, strict=True)
     )
     return PanelLayout(panel, left, width, height, x, y, labels)
@@ -182,8 +184,17 @@ def axis_title(axis: Axis) -> str:
     return f"{axis.name} (GB/s)" if axis.unit == "rate" else axis.name
 
 
-def _series_text(unit: Unit, label: str, value: float | None) -> str:
-    return label if value is None else f"{label} {format_value(value, unit)}"
+def sample_length(chart: Chart) -> float:
+    """Pixels of the piece of line beside each label: none when all lines are solid, since the marker says enough."""
+    return SAMPLE_LENGTH if any(series.variant for panel in chart.panels for series in panel.series) else 0.0
+
+
+def _label_texts(panel: Panel) -> list[str]:
+    texts = [
+        series.label if series.value is None else f"{series.label} {format_value(series.value, panel.y.unit)}"
+        for series in panel.series
+    ]
+    return texts + [line.label for line in panel.lines]
 
 
 def _alike(chart: Chart, axis: Axis, of: str) -> Iterable[Panel]:
@@ -258,11 +269,12 @@ def _plain(text: str) -> str:
 def _size_ticks(bare: Range, values: Iterable[float]) -> list[Tick]:
     """Sizes that exist in the data, with texts that do not touch.
 
-    Both ends, and between them every size, or every n-th octave: the choice that shows most, then the most even one.
+    Both ends, and between them every size or every n-th octave: the choice that shows most, where each gap unlike the
+    others costs half a tick, then the one with the widest gaps.
     """
     sizes = sorted({_snap(value) for value in values})
     ends = sorted({sizes[0], sizes[-1]}) if _apart(bare, sizes[0], sizes[-1]) else sizes[-1:]
-    choices = [_fit(bare, ends, sizes)]
+    choices: list[list[float]] = []
     for stride in range(1, 11):
         for offset in range(stride):
             inner = [size for size in sizes if stride == 1 or math.log2(size) % stride == offset]
@@ -270,11 +282,14 @@ def _size_ticks(bare: Range, values: Iterable[float]) -> list[Tick]:
             if all(_apart(bare, a, b) for a, b in pairwise(inner)):
                 choices.append(sorted(ends + inner))
 
-    def worth(choice: list[float]) -> tuple[int, float, int]:
-        gaps = [bare.pixel(b) - bare.pixel(a) for a, b in pairwise(choice)]
-        return len(choice), round(min(gaps, default=0.0)), sum(math.log2(size) % 10 == 0 for size in choice)
+    def worth(choice: list[float]) -> tuple[float, float, int]:
+        octaves = [round(math.log2(b / a), 2) for a, b in pairwise(choice)]
+        odd = len(octaves) - max((octaves.count(gap) for gap in octaves), default=0)
+        return len(choice) - odd / 2, min(octaves, default=0.0), sum(math.log2(size) % 10 == 0 for size in choice)
 
-    best = max(choices[1:] if len(choices) > 1 else choices, key=worth)
+    best = max(choices, key=worth)
+    if len(best) < 3:  # sizes that are no powers of two
+        best = _fit(bare, ends, sizes)
     return [Tick(size, units.format_size(round(size))) for size in best]
 
 

@@ -118,16 +118,12 @@ def has_bandwidth(row: Measurement) -> bool:
 
 def left_out(rows: Iterable[Measurement]) -> tuple[str, ...]:
     """The note that says which rows have no busbw and are therefore not drawn; empty when there are none."""
-    alone = other = 0
-    for row in rows:
-        if not has_bandwidth(row):
-            alone, other = (
-                (alone + 1, other) if row.call.kind.moves_data and row.call.world_size < 2 else (alone, other + 1)
-            )
-    reasons = [f"{alone} at N = 1"] * bool(alone) + [f"{other} that move no data (barrier, S = 0)"] * bool(other)
-    if not reasons:
-        return ()
-    return (f"Left out, since they have no busbw: {_count(alone + other, 'row')} ({', '.join(reasons)}).",)
+    undrawn = [row for row in rows if not has_bandwidth(row)]
+    alone = sum(row.call.kind.moves_data and row.call.world_size < 2 for row in undrawn)
+    still = len(undrawn) - alone
+    reasons = [f"{_count(alone, 'row')} at N = 1"] * bool(alone)
+    reasons += [f"{_count(still, 'row')} without data to move (barrier, S = 0)"] * bool(still)
+    return (f"Left out, having no busbw: {', '.join(reasons)}.",) if reasons else ()
 
 
 def collective_order(name: str) -> tuple[int, str]:
@@ -233,7 +229,7 @@ def _splitting_fields(rows: Sequence[Measurement]) -> list[Callable[[Measurement
 
 def _fields(rows: Sequence[Measurement]) -> list[Callable[[Measurement], str]]:
     def label(name: str) -> Callable[[Measurement], str]:
-        return lambda row: row.labels.get(name, "")
+        return lambda row: _described(name, row.labels.get(name, ""))
 
     names = sorted({name for row in rows for name in row.labels})
     stems = {row.source.file: PurePath(row.source.file).stem for row in rows if row.source is not None}
@@ -253,6 +249,11 @@ def _fields(rows: Sequence[Measurement]) -> list[Callable[[Measurement], str]]:
         *(label(name) for name in names),
         file,
     ]
+
+
+def _described(name: str, value: str) -> str:
+    """`Ring` speaks for itself; `0-3` needs its name."""
+    return value if not value or any(char.isalpha() for char in value) else f"{name} {value}"
 
 
 def _count(number: int, word: str) -> str:

@@ -78,7 +78,7 @@ _COLLECTIVES = {
 _SPARE = tuple(_look("#57606a", "#9da7b3", shape) for shape in ("wedge", "arrow", "stroke"))
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 
-DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2, 1, 2, 1, 2))
+DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2, 1, 2, 1, 2), (1, 4))
 """Variants of one line, in order; the first is solid."""
 
 

@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import dataclass
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 from busbw.errors import MissingDependency
 from busbw.plots import layout as lay
@@ -23,7 +24,8 @@ def to_svg(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WIDTH)
     """The figure as SVG, its text kept as text. `width` is that of the sheet in pixels; fonts do not scale with it."""
     buffer = io.StringIO()
     to_altair(chart, theme, width).save(buffer, format="svg")
-    return buffer.getvalue()
+    said = quoteattr(_description(chart))  # for readers who listen
+    return buffer.getvalue().replace("<svg ", f'<svg role="graphics-document" aria-label={said} ', 1)
 
 
 def to_png(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WIDTH, scale: float = PNG_SCALE) -> bytes:
@@ -40,9 +42,12 @@ def svg_to_png(svg: str, scale: float = PNG_SCALE) -> bytes:
 def to_altair(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WIDTH) -> Any:
     """The figure as an Altair chart, for those who want to go on from there."""
     alt, _ = _libraries()
-    return _Renderer(
-        alt, find_theme(theme), lay_out(chart, width), looks(s.colour for p in chart.panels for s in p.series)
-    ).draw(chart)
+    names = looks(series.colour for panel in chart.panels for series in panel.series)
+    return _Renderer(alt, find_theme(theme), lay_out(chart, width), names, lay.sample_length(chart)).draw(chart)
+
+
+def _description(chart: Chart) -> str:
+    return f"{chart.title}. {chart.subtitle}"
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -60,6 +65,7 @@ class _Renderer:
     theme: Theme
     layout: Layout
     looks: dict[str, Look]
+    sample: float
 
     def draw(self, chart: Chart) -> Any:
         alt, theme = self.alt, self.theme
@@ -74,7 +80,7 @@ class _Renderer:
             color=theme.ink, subtitleColor=theme.quiet_ink,
         )  # fmt: skip
         return (
-            sheet.properties(title=title, description=f"{chart.title}. {chart.subtitle}", background=theme.background)
+            sheet.properties(title=title, description=_description(chart), background=theme.background)
             .properties(padding=lay.PADDING)
             .configure(font=FONT)
             .configure_view(stroke=None)
@@ -105,7 +111,12 @@ class _Renderer:
         return (
             alt.Chart(self.data(rows))
             .mark_text(align="left", baseline="middle", fontSize=lay.NOTE_SIZE, color=self.theme.quiet_ink)
-            .encode(x=alt.value(-self.layout.panels[0].left), y=alt.Y("y:Q", scale=None, axis=None), text="text:N")
+            .encode(
+                x=alt.value(-self.layout.panels[0].left),
+                y=alt.Y("y:Q", scale=None, axis=None),
+                text="text:N",
+                description="text:N",
+            )
             .properties(width=self.layout.width - self.layout.panels[0].left, height=step * len(rows))
         )
 
@@ -116,9 +127,9 @@ class _Renderer:
         base = self.alt.Chart(self.data(rows)).encode(
             x=self.x(place), y=self.y(place), color=self.colour(), detail="series:N"
         )
-        line = base.mark_line(strokeWidth=2, strokeJoin="round").encode(order="x:Q", strokeDash=self.dash())
+        line = base.mark_line(strokeWidth=2, strokeJoin="round", aria=False).encode(order="x:Q", strokeDash=self.dash())
         points = base.mark_point(filled=True, size=44, opacity=1).encode(
-            shape=self.shape(), tooltip=["label:N", "x_text:N", "y_text:N"]
+            shape=self.shape(), description="said:N", tooltip=["label:N", "x_text:N", "y_text:N"]
         )
         return self.alt.layer(line, points)
 
@@ -128,6 +139,7 @@ class _Renderer:
             {
                 "series": index, "label": series.label, "colour": series.colour, "variant": series.variant,
                 "x": x, "y": y, "x_text": format_value(x, panel.x.unit), "y_text": format_value(y, panel.y.unit),
+                "said": f"{series.label}, {format_value(x, panel.x.unit)}: {format_value(y, panel.y.unit)}",
             }
             for x, y in zip(series.x, series.y, strict=True)
         ]  # fmt: skip
@@ -141,7 +153,7 @@ class _Renderer:
         ]
         if not rows:
             return []
-        bars = self.alt.Chart(self.data(rows)).mark_rule(strokeWidth=1.5, opacity=0.75)
+        bars = self.alt.Chart(self.data(rows)).mark_rule(strokeWidth=1.5, opacity=0.75, aria=False)
         return [bars.encode(x=self.x(place), y=self.y(place), y2="y2:Q", color=self.colour())]
 
     def bands(self, place: PanelLayout) -> list[Any]:
@@ -160,7 +172,7 @@ class _Renderer:
         neutral = [row for row in rows if row["colour"] is None]
         for chosen in (neutral, coloured):
             if chosen:
-                chart = self.alt.Chart(self.data(chosen)).mark_rect(opacity=0.16, fill=self.theme.axis)
+                chart = self.alt.Chart(self.data(chosen)).mark_rect(aria=False, opacity=0.14, fill=self.theme.axis)
                 chart = chart.encode(x=self.x(place), x2="x2:Q", y=self.y(place), y2="y2:Q")
                 out.append(chart.encode(fill=self.colour(self.alt.Fill)) if chosen is coloured else chart)
         return out
@@ -169,7 +181,9 @@ class _Renderer:
         rows = [{"x": place.x.low, "x2": place.x.high, "y": line.y} for line in place.panel.lines]
         if not rows:
             return []
-        rule = self.alt.Chart(self.data(rows)).mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=self.theme.quiet_ink)
+        rule = self.alt.Chart(self.data(rows)).mark_rule(
+            strokeWidth=1.5, strokeDash=[2, 3], color=self.theme.quiet_ink, aria=False
+        )
         return [rule.encode(x=self.x(place), x2="x2:Q", y=self.y(place))]
 
     def marked(self, place: PanelLayout) -> list[Any]:
@@ -185,10 +199,14 @@ class _Renderer:
         ]
         if not rows:
             return []
-        base = self.alt.Chart(self.data(rows)).encode(x=self.x(place), y=self.y(place), tooltip=["label:N", "reason:N"])
-        disc = base.mark_point(shape="circle", filled=True, size=150, color=self.theme.background, opacity=1)
+        base = self.alt.Chart(self.data(rows)).encode(
+            x=self.x(place), y=self.y(place), description="reason:N", tooltip=["label:N", "reason:N"]
+        )
+        disc = base.mark_point(
+            shape="circle", filled=True, size=150, color=self.theme.background, opacity=1, aria=False
+        )
         ring = base.mark_point(
-            shape="circle", filled=False, size=150, color=self.theme.alarm, opacity=1, strokeWidth=1.5
+            shape="circle", filled=False, size=150, color=self.theme.alarm, opacity=1, strokeWidth=1.5, aria=False
         )
         cross = base.mark_point(shape=_CROSS, filled=False, size=60, color=self.theme.alarm, opacity=1, strokeWidth=2)
         return [disc, ring, cross]
@@ -197,7 +215,7 @@ class _Renderer:
         """From the end of each line to its label, where the label had to move."""
         rows = []
         for index, label in enumerate(place.labels):
-            stop = label.x - (4 if label.colour is None else lay.MARKER_GAP + 3)
+            stop = label.x - (4 if label.colour is None else lay.MARKER_GAP + 3 + self.sample)
             corners = [(label.end_x, label.end_y), (max(label.end_x, place.width), label.end_y), (stop, label.y)]
             if abs(label.end_x - place.width) > 2 * lay.LABEL_GAP:  # the line ends early: go straight
                 corners = [corners[0], corners[2]]
@@ -205,7 +223,7 @@ class _Renderer:
                 {"x": place.x.value(x), "y": place.y.value(place.height - y), "leader": index, "order": order}
                 for order, (x, y) in enumerate(corners)
             ]
-        line = self.alt.Chart(self.data(rows)).mark_line(strokeWidth=1, color=self.theme.axis, opacity=0.8)
+        line = self.alt.Chart(self.data(rows)).mark_line(strokeWidth=1, color=self.theme.axis, opacity=0.8, aria=False)
         return [line.encode(x=self.x(place), y=self.y(place), detail="leader:N", order="order:Q")]
 
     def labels(self, place: PanelLayout) -> list[Any]:
@@ -213,17 +231,24 @@ class _Renderer:
         rows = [
             {
                 "text": label.text, "colour": label.colour, "x": place.x.value(label.x),
-                "marker": place.x.value(label.x - lay.MARKER_GAP / 2 - 2), "y": place.y.value(place.height - label.y),
+                "marker": place.x.value(label.x - lay.MARKER_GAP / 2 - 2 - self.sample / 2),
+                "y": place.y.value(place.height - label.y), "variant": label.variant,
+                "from": place.x.value(label.x - lay.MARKER_GAP - self.sample), "to": place.x.value(label.x - 5),
             }
             for label in place.labels
         ]  # fmt: skip
         text = alt.Chart(self.data(rows)).mark_text(
             align="left", baseline="middle", fontSize=lay.LABEL_SIZE, color=self.theme.ink
         )
-        out = [text.encode(x=self.x(place), y=self.y(place), text="text:N")]
+        out = [text.encode(x=self.x(place), y=self.y(place), text="text:N", description="text:N")]
         named = [row for row in rows if row["colour"] is not None]
         if named:
-            points = alt.Chart(self.data(named)).mark_point(filled=True, size=60, opacity=1)
+            if self.sample:
+                piece = alt.Chart(self.data(named)).mark_rule(strokeWidth=2, aria=False)
+                start = alt.X("from:Q", scale=self.scale(place, "x"), axis=self.x_axis(place))
+                piece = piece.encode(x=start, x2="to:Q", y=self.y(place), color=self.colour(), strokeDash=self.dash())
+                out.append(piece)
+            points = alt.Chart(self.data(named)).mark_point(filled=True, size=60, opacity=1, aria=False)
             x = alt.X("marker:Q", scale=self.scale(place, "x"), axis=self.x_axis(place))
             out.append(points.encode(x=x, y=self.y(place), color=self.colour(), shape=self.shape()))
         return out

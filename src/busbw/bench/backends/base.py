@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from busbw.bench.work import Item
 from busbw.core.collective import Collective
+from busbw.errors import UsageError
 
 Issue = Callable[[], object]
 """Issues one call; on a CPU backend it returns when this rank's part is done."""
@@ -165,9 +166,13 @@ class Backend(ABC):
             marks.append(clock())
         return np.diff(marks)
 
+    def aggregate(self, issue: Issue, calls: int, group: Group) -> Issue:
+        """A function that issues `calls` calls as one group launch."""
+        raise UsageError(f"-m {calls}: {self.name} has no group launches")
+
     def capture(self, issue: Issue, calls: int) -> Issue:
         """A function that replays `calls` calls as one CUDA graph."""
-        raise NotImplementedError(f"{self.name} has no CUDA graphs")
+        raise UsageError(f"--cuda-graph {calls}: {self.name} has no CUDA graphs")
 
     def synchronize(self) -> None:
         """Wait until this rank's issued calls are done."""

@@ -40,6 +40,8 @@ class FakeOptions:
     slow_factor: float = 1.0
     fault: str = ""
     fault_rank: int = -1
+    one_device: bool = False
+    """All ranks say that they use the same accelerator."""
     noise: str = ""
 
     @classmethod
@@ -57,6 +59,8 @@ class FakeOptions:
                 elif key == "slow":
                     rank, _, factor = value.partition(":")
                     options.slow_rank, options.slow_factor = int(rank), float(factor)
+                elif key == "one_device":
+                    options.one_device = value in ("", "1", "yes")
                 elif key == "fault":
                     options.fault, _, rank = value.partition(":")
                     if options.fault not in FAULTS:
@@ -84,7 +88,7 @@ class FakeBackend(Backend):
 
     def locate(self, seat: Seat) -> Device:
         """No device."""
-        return Device("fake", "")
+        return Device("fake:0", "GPU-0") if self.options.one_device else Device("fake", "")
 
     def start(self, seat: Seat, timeout_s: float) -> None:
         """Join the other ranks: they meet at the supervisor."""

@@ -51,11 +51,11 @@ class NoiseModel:
     warmup_calls: float = 1.0
     seed: int = 0
     rank: int = 0
-    _calls: int = dataclasses.field(default=0, init=False, repr=False)
-    _z: float = dataclasses.field(default=0.0, init=False, repr=False)
-    _slow: bool = dataclasses.field(default=False, init=False, repr=False)
-    _jitter_rng: np.random.Generator = dataclasses.field(init=False, repr=False)
-    _mode_rng: np.random.Generator = dataclasses.field(init=False, repr=False)
+    _calls: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
+    _z: float = dataclasses.field(default=0.0, init=False, repr=False, compare=False)
+    _slow: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
+    _jitter_rng: np.random.Generator = dataclasses.field(init=False, repr=False, compare=False)
+    _mode_rng: np.random.Generator = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _require(self.jitter >= 0, "jitter", self.jitter, "at least 0")

@@ -6,6 +6,8 @@ a lock in each call and doubles the time of small ones (docs/how-it-measures.md)
 
 from __future__ import annotations
 
+import importlib.util
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Device, Group, Issue, Seat, available_memory_bytes, tile
+from busbw.bench.backends.base import Backend, Device, Group, Issue, Progress, Seat, available_memory_bytes, tile
+from busbw.bench.backends.mpi_compiled import CompiledCall, bind, pointer
 from busbw.bench.check import numpy_dtype
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
@@ -40,6 +43,12 @@ class MpiBackend(Backend):
                 f"mpi4py found no MPI library ({error}): pip install mpich, or load your site's MPI"
             ) from error
         self.mpi: Any = MPI
+        self.loop = settings_text or "auto"
+        has_numba = importlib.util.find_spec("numba") is not None
+        if self.loop == "compiled" and not has_numba:
+            raise MissingDependency("numba", "compiled", "--loop compiled")
+        if self.loop == "auto":
+            self.loop = "compiled" if has_numba else "python"
 
     def locate(self, seat: Seat) -> Device:
         """Host memory."""
@@ -66,7 +75,7 @@ class MpiBackend(Backend):
         import mpi4py
 
         library = " ".join(self.mpi.Get_library_version().split()[:3])
-        return {"mpi4py": mpi4py.__version__, "mpi": library.rstrip("\0")}
+        return {"mpi4py": mpi4py.__version__, "mpi": library.rstrip("\0"), "loop": self.loop}
 
     def supports(self, collective: Collective, dtype: str, redop: str | None, in_place: bool) -> str | None:
         """What MPI has: no half precision, no average."""
@@ -101,36 +110,38 @@ class MpiBackend(Backend):
         return part
 
     def prepare(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
-        """The buffer method of the collective, with its arguments bound."""
+        """The call with its arguments bound: a compiled loop where there is one, otherwise mpi4py's buffer method."""
+        if self.loop == "compiled":
+            return self._compiled(item, send, recv, group) or self._method(item, send, recv, group)
+        return self._method(item, send, recv, group)
+
+    def _method(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
         mpi, comm, call = self.mpi, group.handle, item.call
         root = call.root or 0
         is_root = group.rank == root
         in_place = bool(call.in_place)
         operator = getattr(mpi, _OPERATORS[call.redop or "sum"])
-        into = mpi.IN_PLACE
         name = call.collective
         if name == "barrier":
-            return comm.Barrier
+            issue: Issue = comm.Barrier
+            return issue
         if name == "all_reduce":
-            a, b = (into if in_place else send), recv
-            return partial(comm.Allreduce, a, b, operator)
+            return partial(comm.Allreduce, mpi.IN_PLACE if in_place else send, recv, operator)
         if name == "broadcast":
-            buffer = send if send is not None and len(send) else recv
-            return partial(comm.Bcast, buffer, root)
+            return partial(comm.Bcast, recv, root)
         if name == "reduce":
-            a, b = (into, recv) if in_place and is_root else (send, recv if is_root else None)
+            a, b = (mpi.IN_PLACE, recv) if in_place and is_root else (send, recv if is_root else None)
             return partial(comm.Reduce, a, b, operator, root)
         if name == "reduce_scatter":
             return partial(comm.Reduce_scatter_block, send, recv, operator)
         if name == "all_gather":
-            a = into if in_place else send
-            return partial(comm.Allgather, a, recv)
+            return partial(comm.Allgather, mpi.IN_PLACE if in_place else send, recv)
         if name == "scatter":
-            a, b = (send if is_root else None), (into if in_place and is_root else recv)
-            return partial(comm.Scatter, a, b, root)
+            return partial(
+                comm.Scatter, send if is_root else None, mpi.IN_PLACE if in_place and is_root else recv, root
+            )
         if name == "gather":
-            a, b = (into if in_place and is_root else send), (recv if is_root else None)
-            return partial(comm.Gather, a, b, root)
+            return partial(comm.Gather, mpi.IN_PLACE if in_place and is_root else send, recv if is_root else None, root)
         if name == "all_to_all":
             return partial(comm.Alltoall, send, recv)
         if name == "all_to_all_v":
@@ -139,18 +150,72 @@ class MpiBackend(Backend):
             out = split(Place(item.count, group.size, group.rank))
             back = [split(Place(item.count, group.size, r))[group.rank] for r in range(group.size)]
             kind = mpi._typedict[send.dtype.char]
-            a, b = [send, (list(out), None), kind], [recv, (back, None), kind]
-            return partial(comm.Alltoallv, a, b)
+            return partial(comm.Alltoallv, [send, (list(out), None), kind], [recv, (back, None), kind])
         if name == "send_recv":
             to, of = (group.rank + 1) % group.size, (group.rank - 1) % group.size
             return partial(comm.Sendrecv, send, to, 0, recv, of, 0)
         if name == "send_recv_one_way":
-            if send is not None and len(send):
+            if send is not None:
                 return partial(comm.Send, send, group.rank + 1)
-            if recv is not None and len(recv):
+            if recv is not None:
                 return partial(comm.Recv, recv, group.rank - 1)
-            return lambda: None
+            return _nothing
         raise NotImplementedError(f"the mpi backend has no {name}")
+
+    def _compiled(self, item: Item, send: Any, recv: Any, group: Group) -> Issue | None:
+        """The C function bound; None where an argument list is longer than worth it (all_to_all_v)."""
+        mpi, comm, call = self.mpi, group.handle, item.call
+        root, name = call.root or 0, call.collective
+        is_root, in_place = group.rank == root, bool(call.in_place)
+        if name == "barrier":
+            return bind(mpi, "MPI_Barrier", [comm], None)
+        operator = getattr(mpi, _OPERATORS[call.redop or "sum"])
+        kind = mpi._typedict[np.dtype(call.dtype or "uint8").char]
+        count, shard = item.count, item.count // group.size
+        root_in_place = in_place and is_root
+        marker = pointer(mpi.IN_PLACE)
+        source, target = pointer(send), pointer(recv)
+        status = np.zeros(16, np.int64)
+        arguments: dict[str, tuple[str, list[Any]]] = {
+            "all_reduce": ("MPI_Allreduce", [marker if in_place else source, target, count, kind, operator, comm]),
+            "broadcast": ("MPI_Bcast", [target, count, kind, root, comm]),
+            "reduce": ("MPI_Reduce", [marker if root_in_place else source, target, count, kind, operator, root, comm]),
+            "reduce_scatter": ("MPI_Reduce_scatter_block", [source, target, shard, kind, operator, comm]),
+            "all_gather": ("MPI_Allgather", [marker if in_place else source, shard, kind, target, shard, kind, comm]),
+            "scatter": (
+                "MPI_Scatter",
+                [source, shard, kind, marker if root_in_place else target, shard, kind, root, comm],
+            ),
+            "gather": (
+                "MPI_Gather",
+                [marker if root_in_place else source, shard, kind, target, shard, kind, root, comm],
+            ),
+            "all_to_all": ("MPI_Alltoall", [source, shard, kind, target, shard, kind, comm]),
+            "send_recv": (
+                "MPI_Sendrecv",
+                [
+                    *(source, count, kind, (group.rank + 1) % group.size, 0),
+                    *(target, count, kind, (group.rank - 1) % group.size, 0, comm, pointer(status)),
+                ],
+            ),
+        }
+        if name == "send_recv_one_way":
+            if send is not None:
+                arguments[name] = ("MPI_Send", [source, count, kind, group.rank + 1, 0, comm])
+            elif recv is not None:
+                arguments[name] = ("MPI_Recv", [target, count, kind, group.rank - 1, 0, comm, pointer(status)])
+        if name not in arguments or count >= 2**31:
+            return None
+        function, bound = arguments[name]
+        return bind(mpi, function, bound, (send, recv, status))
+
+    def time_batch(self, issue: Issue, calls: int, progress: Progress) -> float:
+        """In a compiled loop where the call is bound to one."""
+        if not isinstance(issue, CompiledCall):
+            return super().time_batch(issue, calls, progress)
+        start = time.perf_counter()
+        issue.run(calls)
+        return time.perf_counter() - start
 
     def barrier(self) -> None:
         """MPI_Barrier."""
@@ -171,6 +236,10 @@ class MpiBackend(Backend):
         """MPI_Finalize."""
         if self.mpi.Is_initialized() and not self.mpi.Is_finalized():
             self.mpi.Finalize()
+
+
+def _nothing() -> None:
+    """What a rank without a part in the call does."""
 
 
 def broadcast_text(text: str) -> str:

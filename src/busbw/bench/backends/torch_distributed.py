@@ -271,6 +271,17 @@ class TorchBackend(Backend):
             total += float(start.elapsed_time(end)) * 1e-3
         return total
 
+    def aggregate(self, issue: Issue, calls: int, group: Group) -> Issue:
+        """`calls` calls between ncclGroupStart and ncclGroupEnd."""
+        manager = _first_of(self.dist, "_coalescing_manager")
+
+        def issue_all() -> None:
+            with manager(group=group.handle, device=self.torch_device):
+                for _ in range(calls):
+                    issue()
+
+        return issue_all
+
     def capture(self, issue: Issue, calls: int) -> Issue:
         """`calls` calls as one CUDA graph, after a warm-up on a side stream as CUDA asks for."""
         if self.device_type != "cuda":

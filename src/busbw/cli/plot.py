@@ -1,0 +1,140 @@
+"""`busbw plot`: draw figures of results as SVG and PNG."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.core.collective import find_collective
+from busbw.errors import FileError, UsageError
+from busbw.formats import read_results
+from busbw.plots.figure import FIGURES, FigureOptions
+from busbw.units import parse_rate
+
+if TYPE_CHECKING:
+    from busbw.core.measurement import Measurement
+    from busbw.plots.chart import Chart
+
+SUMMARY = "draw figures as SVG and PNG"
+FORMATS = ("svg", "png")
+THEMES = ("light", "dark")
+LEAST_WIDTH, MOST_WIDTH = 320, 4000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Files in, a folder out, and what to draw."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="results of any format that is read; - is standard input"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="folder for the pictures, made where missing"
+    )
+    parser.add_argument(
+        "--figure", metavar="NAME", action="append", help=f"one or more of {', '.join(FIGURES.names())} (default: all)"
+    )
+    parser.add_argument("--op", help="only these collectives, such as all_reduce,all_gather")
+    parser.add_argument("--world", metavar="N", help="only these world sizes, such as 2,4,8")
+    parser.add_argument("--wire-limit", metavar="RATE", help="what a wire carries one way, to compare with: 50GB/s")
+    parser.add_argument("--theme", choices=(*THEMES, "both"), default="light", help="colours (default: %(default)s)")
+    parser.add_argument("--format", default=",".join(FORMATS), help="svg, png (default: both)")
+    parser.add_argument(
+        "--width", type=int, metavar="PIXELS", help="of the sheet; 380 suits a paper column (default: 760)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, build, write; the path of each picture is a line on standard output."""
+    formats = _formats(args.format)
+    options = _options(args)
+    names = list(dict.fromkeys(_words(",".join(args.figure)))) if args.figure else list(FIGURES.names())
+    figures = [FIGURES.get(name) for name in names]
+    if args.width is not None and not LEAST_WIDTH <= args.width <= MOST_WIDTH:
+        raise UsageError(f"--width {args.width}: must be a number of pixels from {LEAST_WIDTH} to {MOST_WIDTH}")
+    rows = [row for file in args.files for row in read_results(file).measurements]
+    folder = _folder(args.output)
+    charts: list[tuple[str, Chart]] = []
+    refused: list[UsageError] = []
+    for figure in figures:
+        try:
+            charts.append((figure.name, figure.build(rows, options)))
+        except UsageError as error:
+            if args.figure:
+                raise
+            refused.append(error)  # not asked for by name: what can be drawn is drawn
+    if not charts:
+        raise UsageError(f"nothing to draw. {_what_there_is(rows, options)}")
+    for reason in refused:
+        sys.stderr.write(f"busbw plot: left out {reason}\n")
+    themes = THEMES if args.theme == "both" else (args.theme,)
+    for name, chart in charts:
+        for theme in themes:
+            _draw(chart, folder / (name if theme == "light" else f"{name}.{theme}"), theme, formats, args.width)
+    return 0
+
+
+def _draw(chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: int | None) -> None:
+    from busbw.plots.layout import DEFAULT_WIDTH
+    from busbw.plots.render_altair import svg_to_png, to_svg
+
+    svg = to_svg(chart, theme, width or DEFAULT_WIDTH)
+    for extension in formats:
+        path = stem.with_name(f"{stem.name}.{extension}")
+        data = svg.encode() if extension == "svg" else svg_to_png(svg)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {error.strerror}") from error
+        sys.stdout.write(f"{path}\n")
+
+
+def _options(args: argparse.Namespace) -> FigureOptions:
+    try:
+        world_sizes = tuple(int(word) for word in _words(args.world or ""))
+    except ValueError:
+        world_sizes = (0,)
+    if any(world_size < 1 for world_size in world_sizes):
+        raise UsageError(f"--world {args.world!r}: must be one or more numbers of ranks, such as 2,4,8")
+    return FigureOptions(
+        collectives=tuple(find_collective(word).name for word in _words(args.op or "")),
+        world_sizes=world_sizes,
+        wire_limit_Bps=None if args.wire_limit is None else _rate(args.wire_limit),
+    )
+
+
+def _rate(text: str) -> float:
+    rate = parse_rate(text)
+    if not rate > 0:
+        raise UsageError(f"--wire-limit {text!r}: must be above zero, such as 50GB/s")
+    return rate
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(_words(text.lower())))
+    unknown = [word for word in words if word not in FORMATS]
+    if unknown or not words:
+        raise UsageError(f"--format {text!r}: choose from {', '.join(FORMATS)}")
+    return words
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _folder(text: str) -> Path:
+    folder = Path(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"-o {text}: this folder cannot be made: {error.strerror}") from error
+    return folder
+
+
+def _what_there_is(rows: Sequence[Measurement], options: FigureOptions) -> str:
+    names = sorted({row.call.collective for row in rows})
+    sizes = sorted({row.call.world_size for row in rows})
+    asked = " after --op and --world" if options.collectives or options.world_sizes else ""
+    held = f"The files hold {', '.join(names)} at N = {', '.join(map(str, sizes))}" if rows else "The files hold no row"
+    return f"{held}; no row{asked} has N >= 2, S > 0 and data that moves between ranks"

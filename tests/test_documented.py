@@ -1,0 +1,79 @@
+"""Whatever a user can name is in the documentation."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import busbw
+from busbw.core.call import Call
+from busbw.core.collective import COLLECTIVES
+from busbw.core.file_format import FORMATS
+from busbw.core.measurement import Measurement
+from busbw.formats.busbw_jsonl import measurement_record
+from busbw.units import parse_size
+
+
+@pytest.fixture(scope="session")
+def pages(root: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted((root / "docs").glob("*.md"))}
+
+
+@pytest.mark.parametrize("name", busbw.__all__)
+def test_every_public_name_is_in_the_api_page(name: str, pages: dict[str, str]) -> None:
+    assert f"`{name}`" in pages["api.md"]
+
+
+@pytest.mark.parametrize("name", COLLECTIVES.names())
+def test_every_collective_has_a_row_in_the_numbers_page(name: str, pages: dict[str, str]) -> None:
+    assert re.search(rf"^\| `{name}` \|", pages["numbers.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize("key", Measurement(Call("barrier", 0, 2), 1.0).row())
+def test_every_json_key_has_a_row_in_the_json_page(key: str, pages: dict[str, str]) -> None:
+    assert re.search(rf"^\|[^|]*`{key}`[^|]*\|", pages["json.md"], re.MULTILINE)
+
+
+def test_the_json_page_names_no_key_that_does_not_exist(pages: dict[str, str]) -> None:
+    first_cells = re.findall(r"^\|([^|]*)\|", pages["json.md"], re.MULTILINE)
+    named = {key for cell in first_cells for key in re.findall(r"`(\w+)`", cell)}
+    assert named == set(Measurement(Call("barrier", 0, 2), 1.0).row())
+
+
+@pytest.mark.parametrize("key", measurement_record(Measurement(Call("barrier", 0, 2), 1.0)))
+def test_every_key_of_the_results_file_is_in_its_page(key: str, pages: dict[str, str]) -> None:
+    assert f"`{key}`" in pages["results-file.md"]
+
+
+@pytest.mark.parametrize("name", FORMATS.names())
+def test_every_format_has_a_section(name: str, pages: dict[str, str]) -> None:
+    assert f"## {name}: " in pages["results-file.md"]
+
+
+def test_every_command_is_documented(root: Path, pages: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "busbw", "--help"], capture_output=True, text=True, timeout=60, check=True
+    )
+    commands = set(re.findall(r"^ {2,6}([a-z][a-z-]+)\s{2,}\S", done.stdout, re.MULTILINE))
+    assert "bench" in commands
+    missing = [name for name in sorted(commands) if f"`busbw {name}" not in pages["index.md"]]
+    assert missing == []
+
+
+def test_the_worked_example_of_the_numbers_page(pages: dict[str, str]) -> None:
+    """N = 4, S = 1 MiB, B = 20 GB/s, alpha = 5 us, t0 = 10 us, worked again."""
+    size, step = parse_size("1MiB"), (2**20 / 4) / 20e9 + 5e-6
+    call, time_s = Call("all_reduce", size, 4), 10e-6 + 6 * step
+    for number in (f"{time_s * 1e6:.1f} us", f"{size / time_s / 1e9:.2f} GB/s"):
+        assert number in pages["numbers.md"]
+    busbw_Bps = call.busbw_Bps(time_s)  # noqa: N806
+    assert busbw_Bps is not None
+    assert f"busbw = {busbw_Bps / 1e9:.1f} GB/s" in pages["numbers.md"]
+    half = (10e-6 + 6 * 5e-6) * 20e9 * 4 / 6
+    assert f"{half:,.0f} B".replace(",", " ") in pages["numbers.md"]
+    assert call.kind.sent_bytes(size, 4, rank=0) == 1572864
+    assert "1 572 864 B" in pages["numbers.md"]
