@@ -14,10 +14,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests" / "findings")]
 
-from worlds import World, worlds
+from worlds import World, worlds  # noqa: E402
 
-from busbw.core.finding import Finding
-from busbw.findings import explain
+from busbw.core.finding import Finding  # noqa: E402
+from busbw.findings import explain  # noqa: E402
 
 DIAGNOSES = (
     "redirect",

@@ -15,9 +15,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "findings"))
 
-import questions as asked_questions
+import questions as asked_questions  # noqa: E402
 
-from busbw.cli import main
+from busbw.cli import main  # noqa: E402
 
 
 def told(arguments: list[str]) -> list[dict[str, Any]]:

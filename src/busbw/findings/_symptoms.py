@@ -62,7 +62,7 @@ _FORCED = re.compile(r"\bforc\w+ (LL128|LL|Simple)\b", re.IGNORECASE)
 _PROTO = re.compile(r"NCCL_PROTO=\^?(LL128|LL|Simple)\b", re.IGNORECASE)
 _HOSTS = re.compile(r"\b(two|three|four|six|eight|\d+)[ -](?:nodes?|hosts?)\b(?!\s*(?:GPU|x))", re.IGNORECASE)
 _HOST_WORDS = {**_NUMBER_WORDS, "six": 6.0}
-_HOSTS_OF = re.compile(r"\b(\d{1,6})x (\d{1,3}) (?=[A-Z])")
+_HOSTS_OF = re.compile(r"\b(\d{1,6}) ?x (\d{1,3}) (?=[A-Z])")
 """`2x 8 H100`: hosts of GPUs."""
 _DROP = re.compile(
     r"\b(?:above|from|beyond|larger than|over)\s+(?:about\s+)?(\d{1,9}(?:\.\d{1,3})? ?[KMG]i?B)\b", re.IGNORECASE

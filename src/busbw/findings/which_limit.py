@@ -64,7 +64,7 @@ def _of(evidence: Evidence, family: Family, facts: Facts, plateaus: dict[tuple[s
         caps = _capacities(fits["full-duplex-ports"])
         return Finding(
             "which_limit",
-            f"Full-duplex ports of one rate ({caps}) explain all plateaus; nothing else limits. {said}",
+            f"Full-duplex ports ({caps}) explain all plateaus; nothing else limits. {said}",
             "holds",
             "fact",
             tuple(numbers),
