@@ -6,18 +6,22 @@ Reads ../shared/data/logs/questions beside the checkout; each is given to `busbw
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from busbw.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "findings"))
-
-import questions as asked_questions  # noqa: E402
-
-from busbw.cli import main  # noqa: E402
+_PATH = ROOT / "tests" / "findings" / "questions.py"
+_SPEC = importlib.util.spec_from_file_location("asked_questions", _PATH)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+asked_questions = sys.modules["asked_questions"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(asked_questions)
 
 
 def told(arguments: list[str]) -> list[dict[str, Any]]:

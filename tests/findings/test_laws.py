@@ -208,6 +208,11 @@ def test_one_nic_of_four_is_recognised() -> None:
         (375e9, ("hosts=2", "nic_rate=400Gb/s", "nics=8"), "holds"),
         (180e9, ("hosts=2", "nic_rate=400Gb/s", "nics=8"), "fails"),
         (40e9, (), "cannot_tell"),
+        (5e9, ("hosts=1", "gpu=Tesla T4"), "cannot_tell"),  # through host memory, perhaps
+        (5e9, ("hosts=1", "gpu=Tesla T4", "p2p=on"), "fails"),
+        (43e9, ("hosts=2", "gpu=A100-SXM4-40GB"), "cannot_tell"),  # a GPU's name tells nothing about NICs
+        (43e9, ("hosts=2", "machine=p4d"), "holds"),
+        (150e9, ("hosts=1", "gpu=GH200 120GB"), "cannot_tell"),
     ],
 )
 def test_good_and_low(rate: float, facts: tuple[str, ...], verdict: str) -> None:
@@ -226,7 +231,12 @@ def test_all_to_all_over_hosts() -> None:
 
 def test_all_to_all_through_a_cpu() -> None:
     rows = [*curve("all_reduce", 4, 1e-5, 22e9), *curve("all_to_all", 4, 1e-5, 2e9, line=40)]
-    assert told(rows, "hosts=1")["cpu_as_switch"].cause_codes >= {"cpu-p2p-poor"}
+    finding = told(rows, "hosts=1", "pcie_switch=off")["cpu_as_switch"]
+    assert finding.verdict == "fails"
+    assert "cpu-p2p-poor" in finding.cause_codes
+    assert told(rows, "hosts=1")["cpu_as_switch"].verdict == "cannot_tell"
+    many = [*curve("all_reduce", 64, 1e-5, 22e9), *curve("all_to_all", 64, 1e-5, 2e9, line=40)]
+    assert "cpu_as_switch" not in told(many)
     assert "cpu_as_switch" not in told(rows, "hosts=1", "pcie_switch=on")
 
 

@@ -9,7 +9,9 @@ from busbw.core.finding import FACT_KINDS, Facts, Finding, Number
 from busbw.core.measurement import Results
 
 WIDTH = 110
-_SHOWN = 4
+_SHOWN = {"wrong": 4, "problem": 4, "notice": 2, "fact": 2}
+"""Numbers that are printed without `verbose`; the statement has the values, these add the places."""
+_NEEDS = 6
 _WORDS = {"holds": "holds", "fails": "FAILS", "cannot_tell": "cannot tell"}
 _SECTIONS = (
     ("wrong", "Broken"),
@@ -33,11 +35,12 @@ def page(findings: Sequence[Finding], results: Sequence[Results], facts: Facts, 
                 lines.append("")
             lines += _entry(finding, verbose, short=severity == "fact")
     missing = list(dict.fromkeys(name for finding in findings for name in finding.needs))
+    missing = missing if verbose else missing[:_NEEDS]
     if missing:
         lines += ["", "Facts that would help", "---------------------"]
         for name in missing:
             kind = FACT_KINDS[name]
-            lines += _wrapped(f"{name}: {kind.meaning}. {kind.how}", "  ", "      ")
+            lines += _wrapped(f"{name}: {kind.how or kind.meaning}", "  ", "      ")
         lines.append("  Give them as --fact NAME=VALUE, or hand over the log: --nccl-log FILE.")
     return "\n".join(lines) + "\n"
 
@@ -87,7 +90,7 @@ def _entry(finding: Finding, verbose: bool, short: bool) -> Iterator[str]:
     end = "" if finding.statement.endswith((".", "?")) else "."
     yield from _wrapped(f"[{_WORDS[finding.verdict]}] {finding.statement}{end}", "* ", "  ")
     if finding.numbers and (verbose or not short):
-        shown = finding.numbers if verbose else finding.numbers[:_SHOWN]
+        shown = finding.numbers if verbose else finding.numbers[: _SHOWN[finding.severity]]
         more = f"; and {len(finding.numbers) - len(shown)} more (-v)" if len(shown) < len(finding.numbers) else ""
         yield from _wrapped("numbers: " + "; ".join(_number(number) for number in shown) + more, "    ", "      ")
     if finding.causes and (len(finding.causes) > 1 or finding.causes[0].text not in finding.statement):

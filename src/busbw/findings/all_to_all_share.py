@@ -33,7 +33,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         "(2 at k=2, 1.5 at 3, 1.33 at 4, 1.14 at 8), and that rate itself with one GPU a host"
     )
     total = nics_rate(facts)
-    if hosts is None or total is None or not per_host:
+    if hosts is None or total is None or not 0 < per_host < n:
         if item is None or hosts is not None:
             needs = facts.unknown("hosts", "nic_rate", "nics", "gpus_per_host")
             yield Finding(

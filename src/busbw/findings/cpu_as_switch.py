@@ -11,6 +11,8 @@ from busbw.findings._symptoms import says
 from busbw.findings._words import rate
 
 FAR_BELOW = 0.35
+MOST_IN_A_HOST = 8
+"""More ranks than this may be on several hosts, where that is not known."""
 CAUSE = Cause(
     "cpu-p2p-poor",
     "CPUs are poor PCIe switches: many pairs at once, as in all-to-all, saturate them; a ring loads fewer of their paths",
@@ -33,6 +35,8 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
             for row in curve.points[0].rows
         )
         for many in family.of("all_to_all"):
+            if facts.number("hosts") is None and many.world_size > MOST_IN_A_HOST:
+                continue
             ring = evidence.plateau(
                 family.get("all_reduce", many.world_size) or family.get("all_gather", many.world_size)
             )
@@ -42,7 +46,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "cpu_as_switch",
                 f"{family.prefix}{level.name.removeprefix('plateau of ')} reaches {rate(level.value)} GB/s where a ring reaches {rate(ring.value)}",
-                "fails",
+                "fails" if facts.flag("pcie_switch") is False else "cannot_tell",
                 "problem",
                 (level.number, ring.number),
                 (CAUSE, Cause("congestion", "the paths of many pairs cross one link")),

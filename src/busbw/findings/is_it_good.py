@@ -88,6 +88,17 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         if want.high > 1.02 * best.busbw and want.high > 1.05 * want.low and 0 < best.largest_bytes < 2 * GIB:
             text += f". {format_size(best.largest_bytes)} is too small to reach the peak: test larger sizes"
         yield Finding("is_it_good", text, "holds", "fact", numbers, weight=1.0, advice=_two_hosts(facts))
+    elif part < LOW - slack and _by_host_memory(best, facts):
+        yield Finding(
+            "is_it_good",
+            f"{said}, so this is {share(part)} of it. Between PCIe GPUs without peer access (through host memory) that is usual, with it low",
+            "cannot_tell",
+            "notice",
+            numbers,
+            next="NCCL_DEBUG=INFO: 'via P2P' or 'via SHM'; --peak for what this machine's path carries",
+            needs=facts.unknown("p2p"),
+            weight=1 - part,
+        )
     elif part < LOW - slack and not (best.is_average and part > 0.5):
         yield Finding(
             "is_it_good", f"Low: {said}, so this is {share(part)} of it", "fails", "problem", numbers, weight=1 - part
@@ -105,6 +116,13 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "is_it_good", f"Middling: {said}, so this is {share(part)} of it", "cannot_tell", "notice", numbers
         )
+
+
+def _by_host_memory(best: Reached, facts: Facts) -> bool:
+    """Whether the path may lead through host memory, for which the table has no rate."""
+    machine = machine_of(facts)
+    inside = (facts.number("hosts") or 1) <= 1 and facts.number("peak") is None
+    return inside and machine is not None and machine.link == "pcie" and facts.flag("p2p") is not True
 
 
 def _two_hosts(facts: Facts) -> str:

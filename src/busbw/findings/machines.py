@@ -46,8 +46,8 @@ class Machine:
 _H100 = {5: 420.0, 6: 440.0, 7: 460.0, 8: 480.0}
 
 MACHINES: tuple[Machine, ...] = (
-    Machine("dgx-h100", r"(DGX|HGX)[- ]?H100|H100.*(SXM|HBM3)|H100|ndv5|\bp5\b", 8, "nvlink", 450, f"{RULES}; 18 NVLink4 of 25 GB/s", 367, _H100, nics=8, nic_Gbps=400),
-    Machine("dgx-h200", r"(DGX|HGX)[- ]?H200|H200", 8, "nvlink", 450, "published nccl-tests of 8 H200: ring 367, all-gather 361, NVLS 480", 365, _H100, nics=8, nic_Gbps=400),
+    Machine("dgx-h100", r"(DGX|HGX)[- ]?H100|\bH100.*(SXM|HBM3)|\bH100|ndv5|\bp5\b", 8, "nvlink", 450, f"{RULES}; 18 NVLink4 of 25 GB/s", 367, _H100, nics=8, nic_Gbps=400),
+    Machine("dgx-h200", r"(DGX|HGX)[- ]?H200|\bH200", 8, "nvlink", 450, "published nccl-tests of 8 H200: ring 367, all-gather 361, NVLS 480", 365, _H100, nics=8, nic_Gbps=400),
     Machine("dgx-b200", r"(DGX|HGX)[- ]?B200|\bB200", 8, "nvlink", 900, "published nccl-tests of 8 B200: NVLS 845.7", None, {8: 846.0}, nics=8, nic_Gbps=400),
     Machine("gb200-nvl72", r"GB200|NVL72", 4, "nvlink", 900, "18 NVLink5 of 50 GB/s", None),
     Machine("dgx-a100", r"(DGX|HGX)[- ]?A100|A100.*SXM|A800|ndv4", 8, "nvlink", 300, "12 NVLink3 of 25 GB/s; NVIDIA/nccl#812: 192 GB/s over 8 x 200 Gb/s", None, nics=8, nic_Gbps=200),
@@ -56,7 +56,7 @@ MACHINES: tuple[Machine, ...] = (
     Machine("a3-mega", r"a3-?mega", 8, "nvlink", 450, "8 H100, 8 x 200 Gb/s", 367, _H100, nics=8, nic_Gbps=200),
     Machine("dgx-1-v100", r"DGX-?1|ndv2|V100.*SXM2", 8, "nvlink", 150, "6 NVLink2 of 25 GB/s", None, nics=4, nic_Gbps=100),
     Machine("dgx-2", r"DGX-?2\b|V100.*SXM3", 16, "nvlink", 150, "6 NVLink2 of 25 GB/s through NVSwitch", None, nics=8, nic_Gbps=100),
-    Machine("mi300x", r"MI300X", 8, "xgmi", 448, "published rccl-tests: 47.7 at 2, 312.9 at 8; 7 links of 64 GB/s", None, by_world={2: 47.7, 8: 312.9}, nics=8, nic_Gbps=400),
+    Machine("mi300x", r"\bMI300X", 8, "xgmi", 448, "published rccl-tests: 47.7 at 2, 312.9 at 8; 7 links of 64 GB/s", None, by_world={2: 47.7, 8: 312.9}, nics=8, nic_Gbps=400),
     Machine("rtx-pro-6000-pcie", r"RTX PRO 6000", 8, "pcie", 50, "PCIe 5.0 x16: 63 GB/s on paper, 50 one way in the post's own scatter; public machine of this class: a pair moves 50 both ways together with ACS on, 103 with ACS off"),
     Machine("pcie-gen5", r"pcie-?gen5|RTX 50\d\d", 8, "pcie", 48, "x16 Gen5 as NCCL 2.30 assumes it"),
     Machine("pcie-gen4", r"pcie-?gen4|RTX 40\d\d|A6000|L40|A100.*PCIE|A10\b|A30\b", 8, "pcie", 24, "x16 Gen4 as NCCL 2.30 assumes it"),
@@ -102,7 +102,8 @@ def wire_rate(facts: Facts, world_size: int) -> Number | None:
 
 def nics_rate(facts: Facts) -> Number | None:
     """The line rate of a host's NICs together, in B/s; None when it is not known."""
-    machine = machine_of(facts)
+    # A GPU's name tells nothing about NICs: clouds put the same GPUs beside 4 x 100 and 8 x 400 Gb/s.
+    machine = find_machine(facts.text("machine")) if facts.text("machine") else None
     rate, nics = facts.number("nic_rate"), facts.number("nics")
     source = ", ".join(dict.fromkeys(filter(None, (facts.source("nic_rate"), facts.source("nics")))))
     if rate is None and machine is not None and machine.nics:

@@ -94,6 +94,13 @@ def path_causes(facts: Facts) -> tuple[list[Cause], list[Cause]]:
     far = distance in FAR
     if gdr is True:
         ruled_out.append(Cause("gdr-off", f"GPUDirect RDMA is in use ({facts.source('gdr')})"))
+        if far:
+            causes.append(
+                Cause(
+                    "far-nic",
+                    f"GPU and NIC are {distance} apart ({facts.source('gdr_distance')}): GPUDirect RDMA crosses the CPU's root complex or its sockets",
+                )
+            )
     elif gdr is False:
         causes.append(
             Cause("gdr-off", f"GPUDirect RDMA is off ({facts.source('gdr')}): every byte is copied through host memory")
