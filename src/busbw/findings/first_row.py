@@ -26,7 +26,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
                 continue  # it was not measured first
             usual = median(point.time_s for point in following[:2])
             ratio = first.time_s / usual
-            allowance = evidence.row_allowance(curve, following[0])
+            allowance = max(evidence.row_allowance(curve, following[0]), 1.96 * evidence.widest_spread("small"))
             if ratio < SLOW or first.time_s < SLOW * following[1].time_s or math.log(ratio) < 3 * allowance:
                 continue
             yield Finding(

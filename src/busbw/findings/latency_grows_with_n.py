@@ -10,6 +10,7 @@ from busbw.findings._evidence import Evidence, Family, Level, joint
 from busbw.findings._law import Law
 from busbw.findings._symptoms import says
 from busbw.findings._words import both, times, worlds
+from busbw.units import format_time
 
 NEAR = 0.12
 """A prediction is met to this, or to the allowance of the floors it comes from."""
@@ -53,7 +54,10 @@ def _of(evidence: Evidence, family: Family, facts: Facts) -> Iterator[Finding]:
             Cause("more-channels", "it opens more channels or threads, which all have to start"),
         )
         following = f"N = {', '.join(_between(list(floors)))} and another choice of ranks (CUDA_VISIBLE_DEVICES), with TUNING lines"
+    elif shape == "constant":
+        causes = (Cause("launch", "the floor is what a call's launch costs; the steps hide under it"),)
     elif shape == "linear":
+        text += _terms(op, floors)
         causes = (Cause("latency-linear-in-ranks", "a ring takes 2(N-1) steps, each of which costs alpha"),)
     verdict: Verdict = "holds" if shape == "linear" else "cannot_tell" if shape == "unclear" else "fails"
     yield Finding(
@@ -66,6 +70,17 @@ def _of(evidence: Evidence, family: Family, facts: Facts) -> Iterator[Finding]:
         next=following,
         needs=("algorithm",) if shape == "jump" and not facts.text("algorithm") else (),
     )
+
+
+def _terms(op: str, floors: dict[int, Level]) -> str:
+    """Launch and alpha of the line, where the operation is a ring's: t0 + passes (N-1) alpha."""
+    passes = 2 if op == "all_reduce" else 1
+    ns, values = list(floors), [level.value for level in floors.values()]
+    alpha_s = (values[-1] - values[0]) / (passes * (ns[-1] - ns[0]))
+    launch_s = values[0] - passes * (ns[0] - 1) * alpha_s
+    if launch_s < floors[ns[0]].allowance * values[0]:
+        return f"; alpha is {format_time(alpha_s)} a step, and no launch shows beside it"
+    return f"; that is a launch of {format_time(launch_s)} and {format_time(alpha_s)} a step"
 
 
 def _floors(evidence: Evidence, family: Family, op: str) -> dict[int, Level]:

@@ -23,8 +23,8 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         sampled = [row for row in rows if row.samples is not None and len(row.samples.per_rank_s) == n]
         if sampled and n >= 3:
             yield from _from_samples(sampled, n)
-        elif n >= 3:
-            yield from _from_summaries([row for row in rows if row.summary is not None], n)
+        else:
+            yield from _from_summaries([row for row in rows if row.summary is not None or row.samples is not None], n)
 
 
 def _from_samples(rows: list[Measurement], n: int) -> Iterator[Finding]:
@@ -92,27 +92,39 @@ def _odd_rank(row: Measurement) -> tuple[int, float] | None:
 
 
 def _from_summaries(rows: list[Measurement], n: int) -> Iterator[Finding]:
-    skewed = [row for row in rows if row.summary is not None and row.summary.rank_skew > 2 * LEAST]
-    if len(rows) < 5 or len(skewed) < ROWS * len(rows):
+    """Rows that keep the slowest rank and how far the fastest lies below it; or samples of two ranks."""
+    slowest = [rank for row in rows if (rank := _slowest(row)) is not None]
+    if len(rows) < 5 or len(slowest) < ROWS * len(rows):
         return
-    rank, count = Counter(row.summary.slowest_rank for row in skewed if row.summary is not None).most_common(1)[0]
-    if count < 0.8 * len(skewed):
+    rank, count = Counter(slowest).most_common(1)[0]
+    if count < 0.8 * len(slowest):
         return
     yield Finding(
         "straggler",
-        f"rank {rank} is the slowest of {n} in {count} of {len(rows)} rows, by more than {share(2 * LEAST)} against the fastest",
-        "cannot_tell",
+        f"rank {rank} of {n} is the slowest in {count} of {len(rows)} rows, by more than {share(2 * LEAST)} against the fastest",
+        "fails",
         "problem",
-        causes=(Cause("slow-gpu", "its GPU or link is slower"), Cause("fast-rank", "another rank leaves early")),
-        next="samples of each rank (busbw bench keeps them) show whether one rank differs from all others",
+        causes=(Cause("slow-gpu", "its GPU, its link or its process is slower"), Cause("fast-rank", "another rank leaves early")),
+        next="samples of each of more than two ranks (busbw bench keeps them) show whether one rank differs from all others",
         weight=0.3,
     )
+
+
+def _slowest(row: Measurement) -> int | None:
+    """The slowest rank of a row, where the fastest lies far enough below it."""
+    if row.summary is not None:
+        return row.summary.slowest_rank if row.summary.rank_skew > 2 * LEAST else None
+    if row.samples is None or len(row.samples.per_rank_s) < 2 or not all(row.samples.per_rank_s):
+        return None
+    middles = [median(samples) for samples in row.samples.per_rank_s]
+    slow = max(middles)
+    return middles.index(slow) if min(middles) < (1 - 2 * LEAST) * slow else None
 
 
 LAW = Law(
     "straggler",
     "All ranks take the same time",
     "Rows with samples of each rank, N of 3 or more: a rank stands out when its median differs from that of the others by more than 8 %, four times their robust scatter and 1.5 times their "
-    "range; it is named when it does so, in one direction, in 60 % of the rows.",
+    "range; it is named when it does so, in one direction, in 60 % of the rows. With less (two ranks, or the slowest rank alone): the same rank is slowest by 16 % in most of five or more rows.",
     _find,
 )
