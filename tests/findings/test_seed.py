@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from busbw.core.finding import Finding
+from busbw.core.finding import Facts, Finding
+from busbw.findings import explain, page
+from busbw.formats import read_results
 
 Seed = dict[str, Finding]
 MIB = 2**20
@@ -180,3 +183,13 @@ def test_every_number_says_where_it_came_from(seed_findings: Seed) -> None:
         for n in finding.numbers:
             if n.unit in ("B/s", "s"):
                 assert re.search(r"collectives_n[248]\.csv:\d+", n.source), (finding.law, n)
+
+
+def test_the_readme_shows_this_page(seed_files: list[Path], root: Path) -> None:
+    shown = (
+        (root / "README.md")
+        .read_text()
+        .split("$ busbw explain collectives_n2.csv collectives_n4.csv collectives_n8.csv\n")[1]
+    )
+    results = [read_results(str(path)) for path in seed_files]
+    assert page(explain(results), results, Facts()).startswith(shown.split("\n...\n")[0])

@@ -104,7 +104,10 @@ def _from_summaries(rows: list[Measurement], n: int) -> Iterator[Finding]:
         f"rank {rank} of {n} is the slowest in {count} of {len(rows)} rows, by more than {share(2 * LEAST)} against the fastest",
         "fails",
         "problem",
-        causes=(Cause("slow-gpu", "its GPU, its link or its process is slower"), Cause("fast-rank", "another rank leaves early")),
+        causes=(
+            Cause("slow-gpu", "its GPU, its link or its process is slower"),
+            Cause("fast-rank", "another rank leaves early"),
+        ),
         next="samples of each of more than two ranks (busbw bench keeps them) show whether one rank differs from all others",
         weight=0.3,
     )
