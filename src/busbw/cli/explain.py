@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     hand = parser.add_argument_group("a number by hand")
     hand.add_argument("--op", help="the collective (with FILE: only this one)")
-    hand.add_argument("-N", "--world-size", type=int, help="ranks")
+    hand.add_argument("-N", "--world-size", type=int, help="ranks (with FILE: where it does not say)")
     hand.add_argument("--size", help="bytes of the whole tensor, such as 256MiB")
     hand.add_argument("--algbw", help="algorithm bandwidth, such as 250GB/s")
     hand.add_argument("--busbw", help="bus bandwidth")
@@ -56,18 +56,18 @@ def run(args: argparse.Namespace) -> int:
     failures: list[FileError] = []
     for path in args.files:
         try:
-            results.append(read_results(path))
+            results.append(read_results(path, world_size=args.world_size))
         except FileError as error:
             failures.append(error)
     for path in args.nccl_log:
-        facts = facts.or_else(facts_of_log(_text(path), path))
+        facts = facts.or_else(facts_of_log(_log(path), path))
     for path in args.topology:
         facts = facts.or_else(facts_of_matrix(_text(path), path))
     if args.files:
         results = [_only(part, args.op) for part in results]
         for path in args.files:
             if path != "-" and Path(path).is_file():
-                facts = facts.or_else(facts_of_log(_text(path), path))
+                facts = facts.or_else(facts_of_log(_log(path), path))
     else:
         results, facts = by_hand(args, facts)
     if not any(part.measurements for part in results) and not facts.known and not facts.symptoms:
@@ -154,6 +154,24 @@ def _only(results: Results, op: str | None) -> Results:
     wanted = {find_collective(name).name for name in op.split(",")}
     rows = tuple(row for row in results.measurements if row.call.collective in wanted)
     return Results(results.run, rows)
+
+
+MOST_LINES = 200_000
+
+
+def _log(path: str) -> str:
+    """The lines of a log that can tell a fact, which are few also in a log of 100 MB."""
+    kept = []
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                if b"NCCL" in line or b"Rank" in line:
+                    kept.append(line)
+                    if len(kept) == MOST_LINES:
+                        break
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    return b"".join(kept).decode("utf-8", errors="replace")
 
 
 def _text(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from busbw.core.finding import SEVERITIES, Facts, Finding
 from busbw.core.measurement import Results
@@ -39,7 +39,7 @@ def explain(results: Results | Sequence[Results] = (), facts: Facts | None = Non
     every = [results] if isinstance(results, Results) else list(results)
     known = complete_facts(every, facts or Facts())
     rows = [row for part in every for row in part.measurements]
-    evidence = Evidence(rows, known, [run for part in every for run in runs_of(part)])
+    evidence = Evidence(rows, known, [run for part in every for run in part.runs])
     return sorted((finding for law in LAWS for finding in law.find(evidence, known)), key=_importance)
 
 
@@ -53,12 +53,6 @@ def complete_facts(results: Sequence[Results], facts: Facts) -> Facts:
         source = ", ".join(dict.fromkeys((known.source("hosts"), known.source("gpus_per_host"))))
         known = known.having("world_size", hosts * per_host, source)
     return known
-
-
-def runs_of(results: Results) -> Iterable[Results]:
-    """Each run of a file."""
-    runs: Iterable[Results] = getattr(results, "runs", (results,))
-    return runs
 
 
 def _importance(finding: Finding) -> tuple[int, float, int]:

@@ -37,7 +37,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         )
     wanted = says(facts, "about-average")
     for part in evidence.runs:
-        printed = getattr(part.run, "average", None)
+        printed = part.run.average
         if (printed is None or printed.reported_GBps is None) and not wanted:
             continue
         rows = [row for row in part.measurements if row.busbw_GBps is not None]
