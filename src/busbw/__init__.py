@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from busbw.bench import measure
     from busbw.core.call import Call
     from busbw.core.collective import Collective
+    from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.summary import Summary
     from busbw.errors import (
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
         UsageError,
         WrongResult,
     )
+    from busbw.findings import explain
     from busbw.formats import read_results
 
 __all__ = [
     "BusbwError",
     "Call",
     "Collective",
+    "Facts",
     "FileError",
+    "Finding",
     "Interrupted",
     "LaunchError",
     "Measurement",
@@ -49,6 +53,7 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "explain",
     "measure",
     "read_results",
 ]
@@ -56,10 +61,13 @@ __all__ = [
 _HOMES = {
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
+    "Facts": "busbw.core.finding",
+    "Finding": "busbw.core.finding",
     "Measurement": "busbw.core.measurement",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "explain": "busbw.findings",
     "measure": "busbw.bench",
     "read_results": "busbw.formats",
 }

@@ -3,6 +3,7 @@
     BusbwError                        exit status 2
     ├── UsageError                    a value the user gave breaks a rule
     ├── FileError                     a file that cannot be read, written or understood
+    │   └── NoRows                    a known kind of output without a single row; says why
     ├── MissingDependency             an optional library is needed; the message is the install command
     ├── WrongResult                   a collective returned wrong data                       (1)
     ├── MeasurementError              a measurement could not be finished                    (3)
@@ -29,6 +30,17 @@ class UsageError(BusbwError):
 
 class FileError(BusbwError):
     """A file cannot be read, written or understood."""
+
+
+class NoRows(FileError):
+    """A file of a known kind holds no row: the run crashed first, or was never started.
+
+    `results` (a `core.measurement.Results`) has its runs with what is known about them.
+    """
+
+    def __init__(self, message: str, results: object) -> None:
+        super().__init__(message)
+        self.results = results
 
 
 class MissingDependency(BusbwError):

@@ -55,7 +55,7 @@ def test_json_round_trip_ignores_keys_that_are_not_known() -> None:
         ("size_bytes", 1.5),
         ("size_bytes", True),
         ("size_bytes", 2**63),
-        ("world_size", 0),
+        ("world_size", -1),
         ("world_size", "8"),
         ("dtype", "float31"),
         ("dtype", ["float32"]),

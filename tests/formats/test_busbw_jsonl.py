@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.core.call import Call
+from busbw.core.log_text import LogText
 from busbw.core.measurement import Mark, Measurement, Results, Run, Samples, Source
 from busbw.errors import BusbwError, FileError
 from busbw.formats import read_results
@@ -192,4 +193,4 @@ def test_fuzz_lines_of_any_json(values: list[Any]) -> None:
 @pytest.mark.fuzz
 @given(st.text(max_size=200))
 def test_fuzz_recognising_never_fails(head: str) -> None:
-    assert FORMAT.recognises(head) in (True, False)
+    assert FORMAT.recognises(LogText(head.encode(), "f")) in (True, False)

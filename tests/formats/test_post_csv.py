@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.core.call import Call
+from busbw.core.log_text import LogText
 from busbw.core.measurement import Measurement, Source
 from busbw.errors import BusbwError, FileError
 from busbw.formats import read_results
@@ -168,6 +169,6 @@ def test_fuzz_any_rows_under_the_header(body: str) -> None:
 @pytest.mark.fuzz
 @given(st.text(max_size=200))
 def test_fuzz_recognising_never_fails(head: str) -> None:
-    assert FORMAT.recognises(head) in (True, False)
-    assert not FORMAT.recognises("x" + HEAD + head)
-    assert FORMAT.recognises(HEAD + head)
+    assert FORMAT.recognises(LogText(head.encode(), "f")) in (True, False)
+    assert not FORMAT.recognises(LogText(("x" + HEAD + head).encode(), "f"))
+    assert FORMAT.recognises(LogText((HEAD + head).encode(), "f"))

@@ -9,6 +9,11 @@ from typing import Any
 from busbw.core.collective import COLLECTIVES, Collective
 from busbw.core.dtype import DTYPES, find_dtype
 
+UNKNOWN_COLLECTIVE = "unknown"
+"""The collective of a row whose file does not tell what was called."""
+UNKNOWN_WORLD_SIZE = 0
+"""N of a row whose file does not tell how many ranks there were."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -16,6 +21,7 @@ class Call:
 
     `size_bytes` is the whole logical tensor. None means "not known", or "does not apply": `redop` where nothing is
     reduced, `root` where there is none, `in_place` where there is one form only or the source does not say.
+    A row that was read may have UNKNOWN_COLLECTIVE or UNKNOWN_WORLD_SIZE; it has no busbw then.
     """
 
     collective: str
@@ -28,7 +34,7 @@ class Call:
 
     @property
     def kind(self) -> Collective:
-        """The collective itself."""
+        """The collective itself; UsageError where it is not known."""
         return COLLECTIVES.get(self.collective)
 
     @property
@@ -38,12 +44,18 @@ class Call:
 
     def algbw_Bps(self, time_s: float) -> float | None:  # noqa: N802
         """S / t in bytes a second; None for a barrier, or when the time is not positive."""
-        return self.size_bytes / time_s if self.kind.moves_data and time_s > 0 else None
+        moves = self.collective == UNKNOWN_COLLECTIVE or self.kind.moves_data
+        return self.size_bytes / time_s if moves and time_s > 0 else None
 
     def busbw_Bps(self, time_s: float) -> float | None:  # noqa: N802
-        """Algbw x bus factor in bytes a second; None at N = 1, where nothing moves, and for a barrier."""
+        """Algbw x bus factor in bytes a second.
+
+        None at N = 1, where nothing moves, for a barrier, and where N or op is unknown.
+        """
         algbw = self.algbw_Bps(time_s)
-        return None if algbw is None or self.world_size < 2 else algbw * self.kind.bus_factor(self.world_size)
+        if algbw is None or self.world_size < 2 or self.collective == UNKNOWN_COLLECTIVE:
+            return None
+        return algbw * self.kind.bus_factor(self.world_size)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary of the fields."""
@@ -56,11 +68,11 @@ class Call:
         Raises KeyError, TypeError, ValueError or UsageError for what is not a call.
         """
         call = cls(**{name: data[name] for name in cls.__slots__ if name in data})
-        if call.collective not in COLLECTIVES.names():
+        if call.collective not in (*COLLECTIVES.names(), UNKNOWN_COLLECTIVE):
             COLLECTIVES.get(str(call.collective))  # raises, with the choices
         if call.dtype is not None:
             find_dtype(str(call.dtype))
-        for name, least in (("size_bytes", 0), ("world_size", 1)):
+        for name, least in (("size_bytes", 0), ("world_size", UNKNOWN_WORLD_SIZE)):
             value = getattr(call, name)
             if not is_whole(value, least):
                 raise ValueError(f"{name} {value!r} is not a whole number of {least} or more (below 2^63)")

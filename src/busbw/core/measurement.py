@@ -33,6 +33,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Printed:
+    """What another tool printed for a row: rates in GB/s by its own definitions, None where it printed none.
+
+    Where its GB is 2^30 the numbers stay as they are, and the row is marked `rate_is_gib`.
+
+    Ours are derived from size and time; these tell whether the tool's columns agree, and what its averages rest on.
+    """
+
+    algbw_GBps: float | None = None  # noqa: N815 - the unit's own capitals
+    busbw_GBps: float | None = None  # noqa: N815
+    size: str = ""
+    """The size as it stands there, where its meaning or its unit is not ours."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Other columns of the row, as printed: `time_min_us`, `iterations`, ... (labels are for what was set)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Samples:
     """Raw samples: `per_rank_s[rank][sample]` is the mean seconds of `calls_per_sample` calls on that rank's clock."""
 
@@ -59,6 +76,8 @@ class Measurement:
     """Where it was read; None for what was measured just now."""
     origin: str = "measured"
     """measured, read or simulated."""
+    printed: Printed | None = None
+    """The rates in the file; None for our own rows."""
 
     @property
     def algbw_GBps(self) -> float | None:  # noqa: N802
@@ -141,6 +160,31 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line that looks like a row and could not be read: where, its text (cut to 200 characters), and why."""
+
+    source: Source
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """A tool's own "average bus bandwidth", and what it is made of; GB/s (1e9).
+
+    nccl-tests prints the plain mean over every printed row and both placements, sizes of 0 bytes included, so it says
+    more about which sizes were asked for than about the wires.
+    """
+
+    reported_GBps: float | None  # noqa: N815 - the unit's own capitals
+    """As the tool printed it; None when it did not come that far."""
+    of_rows_GBps: float | None  # noqa: N815
+    """The same mean over the rows that are in the file; None without rows."""
+    rows: int = 0
+    """How many numbers that mean is over."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """What was asked for, on which machine: one per results file (or per tool's output)."""
 
@@ -155,11 +199,38 @@ class Run:
     """One per start of the ranks: world_size, repeat, and rank -> host, pid, device."""
     notes: tuple[str, ...] = ()
     """What happened beside the rows: skipped sizes, a lost rank, lines that could not be read."""
+    source: Source | None = None
+    """Where it begins in the file it was read from."""
+    collective: str | None = None
+    """The collective of all rows, in core's spelling; None when there are several, or it is not known."""
+    world_size: int | None = None
+    """N of all rows; None when there are several, or it is not known."""
+    complete: bool | None = None
+    """It came to its own end; None when nothing tells."""
+    failure: str | None = None
+    """Why it ended early, or has no rows, with the line that says so."""
+    average: Average | None = None
+    out_of_bounds: tuple[int, str] | None = None
+    """The tool's own count of wrong values (or rows) and its verdict, such as (0, "OK")."""
+    unreadable: tuple[Unreadable, ...] = ()
+    """Lines that look like rows and could not be read; at most 100 are kept."""
+    unreadable_count: int = 0
+    """How many there were."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What one file holds: a run and its measurements, in the file's order."""
+    """What one file holds: a run and its measurements, in the file's order.
+
+    Where a file holds several runs one after the other, `parts` has one Results for each, `measurements` the rows of
+    all of them, and `run` what they share.
+    """
 
     run: Run
     measurements: tuple[Measurement, ...]
+    parts: tuple[Results, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Results, ...]:
+        """One Results for each run in the file, runs without rows included."""
+        return self.parts or (self,)

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from busbw.core.file_format import FileFormat
+from busbw.core.log_text import LogText
 from busbw.core.measurement import Measurement, Results, Run, Source
 from busbw.errors import BusbwError, FileError
 
@@ -98,9 +99,15 @@ def _run(record: dict[str, Any]) -> Run:
     )
 
 
-def _recognises(head: str) -> bool:
-    first = head.lstrip()[:2000]
+def _recognises(text: LogText) -> bool:
+    first = text.head.lstrip()[:2000]
     return first.startswith("{") and '"type"' in first and ('"run"' in first or '"measurement"' in first)
 
 
-FORMAT = FileFormat("busbw_jsonl", "busbw's own results (*.jsonl)", _recognises, read)
+FORMAT = FileFormat(
+    "busbw_jsonl",
+    "busbw's own results (*.jsonl)",
+    _recognises,
+    lambda text, options: read(text.whole(), text.name),
+    "document",
+)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from busbw.core.call import Call, is_whole
 from busbw.core.collective import find_collective
 from busbw.core.file_format import FileFormat
+from busbw.core.log_text import LogText
 from busbw.core.measurement import Measurement, Results, Run, Source
 from busbw.errors import FileError, UsageError
 
@@ -78,9 +79,15 @@ def _row(record: Mapping[str, str], source: Source) -> Measurement:
     return row
 
 
-def _recognises(head: str) -> bool:
-    first = head.removeprefix("\ufeff").split("\n", 1)[0]
+def _recognises(text: LogText) -> bool:
+    first = text.head.lstrip("\ufeff \n").split("\n", 1)[0]
     return tuple(name.strip() for name in first.split(","))[: len(HEADER)] == HEADER
 
 
-FORMAT = FileFormat("post_csv", f"CSV with {','.join(HEADER)}", _recognises, read)
+FORMAT = FileFormat(
+    "post_csv",
+    f"CSV with {','.join(HEADER)}",
+    _recognises,
+    lambda text, options: read(text.whole(), text.name),
+    "document",
+)

@@ -1,0 +1,95 @@
+"""What NCCL's own log lines (NCCL_DEBUG=INFO) say about the calls: algorithm, protocol, channels and transport."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_ALGORITHMS = ("Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT")
+_PROTOCOLS = ("LL", "LL128", "Simple")
+_BY_NAME = {name.lower(): name for name in (*_ALGORITHMS, *_PROTOCOLS)}
+
+_CHOICE = re.compile(
+    r"NCCL INFO (\w+): (\d{1,19}) Bytes -> Algo (\w+) proto (\w+)(?:.*?channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?"
+)
+_VIA = re.compile(r" via (NET|P2P|SHM|CollNet|NVLS|direct)\b(?:/(\w[\w -]*))?(?:/\d+)?(/GDRDMA)?")
+_VERSION = re.compile(r"\b[NR]CCL version (\d[\w.+-]*)")
+_FUNCTIONS = {
+    "AllReduce": "all_reduce",
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+    "AlltoAll": "all_to_all",
+    "Gather": "gather",
+    "Scatter": "scatter",
+}
+
+
+def algorithm_name(text: str) -> str:
+    """NCCL's own spelling of an algorithm (`RING`, `ring`, `1` -> `Ring`); other text as it stands."""
+    if text.isdigit() and int(text) < len(_ALGORITHMS):
+        return _ALGORITHMS[int(text)]
+    return _BY_NAME.get(text.lower(), text[:40])
+
+
+def protocol_name(text: str) -> str:
+    """NCCL's own spelling of a protocol (`SIMPLE`, `2` -> `Simple`); other text as it stands."""
+    if text.isdigit() and int(text) < len(_PROTOCOLS):
+        return _PROTOCOLS[int(text)]
+    return _BY_NAME.get(text.lower(), text[:40])
+
+
+class NcclInfo:
+    """Gathered over one run."""
+
+    __slots__ = ("choices", "transports", "version")
+
+    def __init__(self) -> None:
+        self.choices: dict[tuple[str, int], dict[tuple[str, str, str], None]] = {}
+        self.transports: dict[str, None] = {}
+        self.version = ""
+
+    def add(self, text: str) -> None:
+        """One line that contains "NCCL"."""
+        if "-> Algo" in text:
+            match = _CHOICE.search(text)
+            if match is not None and len(self.choices) < 4096:
+                function, size, algorithm, protocol, low, high = match.groups()
+                channels = "" if low is None else str(int(high) - int(low) + 1)
+                choice = (algorithm_name(algorithm), protocol_name(protocol), channels)
+                self.choices.setdefault((_FUNCTIONS.get(function, function), int(size)), {})[choice] = None
+        elif " via " in text:
+            match = _VIA.search(text)
+            if match is not None and len(self.transports) < 64:
+                kind, what, gdr = match.groups()
+                words = (kind, what if kind != "P2P" else "", (gdr or "")[1:])
+                self.transports["/".join(word for word in words if word)] = None
+        elif not self.version and "version " in text:
+            match = _VERSION.search(text)
+            if match is not None:
+                self.version = match[1]
+
+    def labels(self, collective: str, size: int) -> dict[str, str]:
+        """What is known about a call that was logged with this size: algorithm, protocol, channels, transport."""
+        found: dict[str, str] = {}
+        choices = self.choices.get((collective, size))
+        if choices:
+            for name, values in zip(("algorithm", "protocol", "channels"), zip(*choices, strict=True), strict=True):
+                value = _joined(values)
+                if value:
+                    found[name] = value
+        if self.transports:
+            found["transport"] = _joined(sorted(self.transports))
+        return found
+
+    def largest(self, collective: str) -> int:
+        """The largest size that was logged for a collective; 0 when none was."""
+        return max((size for name, size in self.choices if name == collective), default=0)
+
+    def __bool__(self) -> bool:
+        return bool(self.choices or self.transports)
+
+
+def _joined(values: Iterable[str]) -> str:
+    return "+".join(dict.fromkeys(value for value in values if value))
