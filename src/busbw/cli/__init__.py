@@ -19,6 +19,7 @@ COMMANDS = {
     "bench": "measure collectives, here or under torchrun, srun, mpiexec",
     "show": "print results, from any format that we read",
     "explain": "is it good, and why not better? laws that hold or fail, walls, causes, the next measurement",
+    "doctor": "what on this host costs collectives time? reads only: ACS, links, NICs, clocks, NUMA, variables",
     "plot": "draw figures as SVG and PNG",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
