@@ -69,15 +69,15 @@ def main() -> None:
     put(page, "facts", facts())
     put(page, "laws", laws())
     put(page, "machines", machines())
+    if (ROOT.parent / "shared" / "data" / "logs" / "questions").is_dir():
+        from questions import table
+
+        put(ROOT / "docs" / "questions.md", "questions", table())
     if args.count:
         from confusion import score
 
         made = f"`python benchmarks/explain/confusion.py --count {args.count} --seed {args.seed}`:"
         put(page, "confusion", f"{made}\n\n{score(args.seed, args.count).table()}")
-    if (ROOT.parent / "shared" / "data" / "logs" / "questions").is_dir():
-        from questions import table
-
-        put(ROOT / "docs" / "questions.md", "questions", table())
 
 
 if __name__ == "__main__":

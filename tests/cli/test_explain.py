@@ -95,6 +95,11 @@ def test_a_topology(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [cause["code"] for cause in finding["causes"]] == ["acs-enabled"]
 
 
+def test_a_topology_that_is_none(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(pair), "--topology", str(pair)]) == 2
+    assert "neither the matrix of nvidia-smi topo -m" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.findings import facts_of_log, facts_of_matrix
+from busbw.findings import facts_of_log
+from busbw.findings import facts_of_topology as facts_of_matrix
 
 INFO = "h0:1:2 [0] NCCL INFO "
 
@@ -83,6 +84,19 @@ def test_a_matrix_without_a_switch() -> None:
     facts = facts_of_matrix("\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n", "topo.txt")
     assert facts.flag("pcie_switch") is False
     assert facts.number("sockets") == 1
+
+
+XML = """<system version="1"><cpu numaid="0"><pci busid="0000:01:00.0"><gpu dev="0" sm="80"><nvlink target="0000:05:00.0" count="12"/></gpu>
+<nic><net name="mlx5_0" dev="0" speed="200000" port="1"/></nic></pci><pci busid="0000:02:00.0"><gpu dev="1" sm="80"/>
+<nic><net name="mlx5_1" dev="1" speed="200000" port="1"/></nic></pci></cpu></system>"""
+
+
+def test_nccls_own_topology() -> None:
+    facts = facts_of_matrix(XML, "topo.xml")
+    assert facts.number("gpus_per_host") == 2
+    assert facts.text("link") == "nvlink"
+    assert facts.number("nics") == 2
+    assert facts.number("nic_rate") == 25e9
 
 
 SAMPLES = {

@@ -144,5 +144,5 @@ def test_a_rate_that_contradicts_its_time() -> None:
 
 
 def test_prose_about_sizes_is_no_table() -> None:
-    with pytest.raises(FileError, match="not results of a format"):
+    with pytest.raises(FileError, match="not a results file of a format"):
         rows_of("The message size, in bytes, is given by -b.\nsize matters, time too\n1, 2\n" * 3)

@@ -12,7 +12,7 @@ from busbw.core.collective import find_collective
 from busbw.core.finding import FACT_KINDS, Facts, parse_facts
 from busbw.core.measurement import Measurement, Results, Run
 from busbw.errors import FileError, UsageError
-from busbw.findings import complete_facts, describe, explain, facts_of_log, facts_of_matrix, page
+from busbw.findings import complete_facts, describe, explain, facts_of_log, facts_of_topology, page
 from busbw.findings.machines import find_machine
 from busbw.formats import read_results
 from busbw.units import parse_rate, parse_size, parse_time
@@ -44,7 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     facts.add_argument("--symptom", action="append", default=[], metavar="TEXT", help="what is wrong, in your words")
     facts.add_argument("--nccl-log", action="append", default=[], metavar="FILE", help="a log with NCCL_DEBUG lines")
-    facts.add_argument("--topology", action="append", default=[], metavar="FILE", help="output of nvidia-smi topo -m")
+    facts.add_argument(
+        "--topology",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="output of nvidia-smi topo -m, or NCCL's topology XML",
+    )
     parser.add_argument("--json", action="store_true", help="findings as a JSON list")
     parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
 
@@ -62,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
     for path in args.nccl_log:
         facts = facts.or_else(facts_of_log(_log(path), path))
     for path in args.topology:
-        facts = facts.or_else(facts_of_matrix(_text(path), path))
+        told = facts_of_topology(_text(path), path)
+        if not told.known:
+            raise FileError(f"{path}: neither the matrix of nvidia-smi topo -m nor an NCCL topology with GPUs or NICs")
+        facts = facts.or_else(told)
     if args.files:
         results = [_only(part, args.op) for part in results]
         for path in args.files:

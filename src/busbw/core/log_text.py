@@ -29,8 +29,8 @@ _PREFIX = re.compile(
     | \[[\w.-]+:\d+\]:[ ]?                                           # "[host:rank]: "
     | \[(?:default|rank)?[ ]?\d{{1,6}}\](?::[ ]?|[ ])                # torchrun "[default0]:", mpiexec -l "[0] "
     | \[pod/[^\]\s]*\][ ]                                            # kubectl logs --prefix
-    | [A-Za-z][\w.-]*\d[\w.-]*:[ ]                                   # pdsh, deepspeed: "host-01: "
     )
+  | (?P<host>[A-Za-z][\w.-]*:[ ])                                    # pdsh, deepspeed: "host-01: ", with a digit
   | (?P<when>
       \[?\d{{4}}-\d\d-\d\d[T ]{_TIME}(?:Z|[ ]?[+-]\d\d:?\d\d)?\]?:?[ \t]    # kubectl, Slurm, GitHub
     | \[?{_TIME}\]?[ ]                                               # Jenkins
@@ -41,7 +41,8 @@ _PREFIX = re.compile(
     """,
     re.VERBOSE,
 )
-_MAY_HAVE_PREFIX = re.compile(r"[ ]{0,8}\d{1,7}:|[ ]{0,3}[\[>]|\d{4}-\d\d-|[A-Za-z][\w.-]*:? ")
+_MAY_HAVE_PREFIX = re.compile(r" {0,8}\d{1,7}:| {0,3}[\[>]|\d{4}-\d\d-|[A-Z][a-z]{2} [ \dA-Z]|[A-Za-z][\w.-]*: ")
+_DIGIT = re.compile(r"\d")
 _FENCE = re.compile(r"\s*(?:```|~~~)[\w{}. -]*$")
 
 
@@ -57,14 +58,15 @@ def clean_line(line: str) -> tuple[str, str]:
     if "\r" in line:
         line = line.rpartition("\r")[2]
     who = ""
-    if _MAY_HAVE_PREFIX.match(line):
-        for _ in range(6):
-            match = _PREFIX.match(line)
-            if match is None:
-                break
-            if match.lastgroup == "who":
-                who += match[0].strip()
-            line = line[match.end() :]
+    for _ in range(6):
+        if _MAY_HAVE_PREFIX.match(line) is None:
+            break
+        match = _PREFIX.match(line)
+        if match is None or (match.lastgroup == "host" and _DIGIT.search(match[0]) is None):
+            break
+        if match.lastgroup in ("who", "host"):
+            who += match[0].strip()
+        line = line[match.end() :]
     if "```" in line or "~~~" in line:
         line = _FENCE.sub("", line)
     return who, line
@@ -91,6 +93,12 @@ class LogText:
         """All of it as one string with plain line ends: for formats that are one document, such as JSON."""
         text = self.data.decode("utf-8", "replace")
         return text.replace("\r\n", "\n") if "\r" in text else text
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether its beginning is no text at all: more than one control character in ten."""
+        control = sum(character < " " and character not in "\t\n\r\x1b" for character in self.head[:8192])
+        return control > min(len(self.head), 8192) / 10
 
     def contains(self, *needles: bytes) -> bool:
         """Whether any of these byte strings occurs anywhere. Cheap even in 100 MB."""

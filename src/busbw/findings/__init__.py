@@ -9,7 +9,7 @@ from busbw.core.measurement import Results
 from busbw.findings._evidence import Evidence
 from busbw.findings._facts import facts_of_results
 from busbw.findings._law import LAWS, Law
-from busbw.findings._nccl_log import facts_of_log, facts_of_matrix
+from busbw.findings._nccl_log import facts_of_log, facts_of_topology
 from busbw.findings._page import page
 from busbw.findings._symptoms import facts_of as describe
 
@@ -23,7 +23,7 @@ __all__ = [
     "describe",
     "explain",
     "facts_of_log",
-    "facts_of_matrix",
+    "facts_of_topology",
     "page",
 ]
 

@@ -152,6 +152,28 @@ _CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def facts_of_topology(text: str, name: str) -> Facts:
+    """What a description of a host tells: the matrix of nvidia-smi topo -m, or NCCL's topology XML."""
+    return _facts_of_xml(text, name) if "<system" in text or "<pci " in text else facts_of_matrix(text, name)
+
+
+def _facts_of_xml(text: str, name: str) -> Facts:
+    source = f"{name}, NCCL topology"
+    facts = Facts()
+    gpus = len(re.findall(r"<gpu\s", text))
+    hosts = len(set(re.findall(r'host_hash="([^"]+)"', text))) or 1
+    if gpus and hosts == 1:
+        facts = facts.having("gpus_per_host", float(gpus), source)
+        links = [link for link in ("nvlink", "xgmi") if re.search(rf"<{link}\s", text)]
+        facts = facts.having("link", links[0] if links else "pcie", source)
+    speeds = [float(speed) for speed in re.findall(r'<net\s[^>]*?speed="(\d{1,9})"', text)]
+    if speeds and hosts == 1:
+        facts = facts.having("nics", float(len(speeds)), source)
+        if len(set(speeds)) == 1 and 10_000 <= speeds[0] <= 1_600_000:  # files in the wild hold impossible ones
+            facts = facts.having("nic_rate", speeds[0] * 1e6 / 8, f"{source}: net speed")
+    return facts
+
+
 def facts_of_matrix(text: str, name: str) -> Facts:
     """What a matrix of nvidia-smi topo -m tells about links between GPUs, and between GPUs and NICs."""
     lines = [_ANSI.sub("", line) for line in text.splitlines()]

@@ -94,8 +94,11 @@ def _entry(finding: Finding, verbose: bool, short: bool) -> Iterator[str]:
         more = f"; and {len(finding.numbers) - len(shown)} more (-v)" if len(shown) < len(finding.numbers) else ""
         yield from _wrapped("numbers: " + "; ".join(_number(number) for number in shown) + more, "    ", "      ")
     if finding.causes and (len(finding.causes) > 1 or finding.causes[0].text not in finding.statement):
-        label = "cause: " if len(finding.causes) == 1 else "fit as well: "
-        yield from _wrapped(label + "; or ".join(cause.text for cause in finding.causes), "    ", "      ")
+        holds = finding.verdict == "holds"
+        label = "cause: " if len(finding.causes) == 1 else "why: " if holds else "causes that fit alike: "
+        yield from _wrapped(
+            label + ("; and " if holds else "; or ").join(cause.text for cause in finding.causes), "    ", "      "
+        )
     for cause in finding.ruled_out:
         yield from _wrapped(f"ruled out, {cause.code.replace('-', ' ')}: {cause.text}", "    ", "      ")
     if finding.next and (verbose or not short or finding.verdict == "cannot_tell"):

@@ -118,7 +118,7 @@ def growth(floors: dict[int, Level]) -> tuple[str, str]:
         linear = abs(last.value - linear_s) < abs(last.value - tree_s)
         tree = not linear
     said = f"a line through the smaller N says {times([linear_s])}"
-    if last.value > JUMP * linear_s and last.value - linear_s > slack_s:
+    if last.value > JUMP * linear_s and last.value - linear_s > 1.5 * slack_s:
         return "jump", f"not linear but a jump at N={ns[-1]} ({said}); its cause these rows cannot tell"
     if linear and not tree:
         return "linear", f"it grows linearly with N ({said})"
@@ -155,7 +155,7 @@ LAW = Law(
     "latency_grows_with_n",
     "The latency floor grows linearly with N",
     "Floors of one operation over at least three N: a line through the smallest and the second largest N predicts the largest; it holds "
-    "within 12 % or the allowance of the three floors. 1.6 times the line, beyond it, is a jump.",
+    "within 12 % or the allowance of the three floors. 1.6 times the line, and 1.5 times the allowance beyond it, is a jump.",
     _find,
     "2(N-1) alpha of the ring: docs/numbers.md; NVIDIA/nccl#1712",
 )

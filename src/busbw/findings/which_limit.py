@@ -52,6 +52,9 @@ def _of(evidence: Evidence, family: Family, facts: Facts, plateaus: dict[tuple[s
     noise = max(
         (level.allowance for c in family.curves.values() if (level := evidence.plateau(c)) is not None), default=0.0
     )
+    pairs = facts.flag("pairs")
+    if pairs is False:
+        fits = {name: found for name, found in fits.items() if "uplink" not in name}
     good = [name for name, found in fits.items() if _fits(found, noise)]
     scores = "; ".join(f"{name} {share(f.median_error)} / {share(f.largest_error)}" for name, f in fits.items())
     numbers = [
@@ -81,7 +84,8 @@ def _of(evidence: Evidence, family: Family, facts: Facts, plateaus: dict[tuple[s
     found = fits[chosen[0]] if "shared-uplinks" not in chosen else fits["shared-uplinks"]
     causes = tuple(Cause(name, fits[name].model.text) for name in chosen)
     if "shared-uplinks" in chosen:
-        text = f"Plateaus are those of uplinks that opposite and passing flows share ({_capacities(found)}; neighbours in pairs assumed): "
+        where = f"neighbours are pairs: {facts.source('pairs')}" if pairs else "neighbours in pairs assumed"
+        text = f"Plateaus are those of uplinks that opposite and passing flows share ({_capacities(found)}; {where}): "
         text += f"median error {share(found.median_error)}, largest {share(found.largest_error)}"
         more = fits["shared-uplinks-and-socket"]
         ruled: tuple[Cause, ...] = ()

@@ -50,7 +50,7 @@ def read_text(text: LogText, op: str | None = None, world_size: int | None = Non
             if results is not None:
                 return _with_rows(merge(results.runs))
     found: list[Results] = []
-    for kind in ("log", "fallback"):
+    for kind in ("log", "fallback")[: 1 if text.is_binary else 2]:
         for log in formats:
             if log.kind == kind and log.recognises(text):
                 found += _new_parts(log.read(text, options), found)
@@ -68,10 +68,17 @@ def merge(parts: Sequence[Results]) -> Results:
         return ordered[0]
     seen: Counter[object] = Counter()
     numbered = []
+    labels: dict[frozenset[tuple[str, str]], int] = {}
     for part in ordered:
-        keys = [(row.call, tuple(sorted(row.labels.items()))) for row in part.measurements]
-        pairs = zip(part.measurements, keys, strict=True)
-        rows = [replace(row, repeat=seen[key]) if seen[key] else row for row, key in pairs]
+        # Labels are few and long: a number stands for each kind of them.
+        kinds = {id(row.labels): row.labels for row in part.measurements}
+        numbers = {name: labels.setdefault(frozenset(of.items()), len(labels)) for name, of in kinds.items()}
+        keys = [(row.call, numbers[id(row.labels)]) for row in part.measurements]
+        again = [seen[key] for key in keys]
+        pairs = zip(part.measurements, again, strict=True)
+        rows = (
+            [replace(row, repeat=times) if times else row for row, times in pairs] if any(again) else part.measurements
+        )
         seen.update(set(keys))
         numbered.append(replace(part, measurements=tuple(rows)))
     runs = [part.run for part in numbered]
@@ -137,6 +144,6 @@ def _not_known(text: LogText, formats: Sequence[FileFormat]) -> str:
     known = ", ".join(file_format.name for file_format in formats)
     for failure in find_failures(text)[:1]:
         return f"{text.name}:{failure.line}: no results in it: {failure.reason} (formats that are known: {known})"
-    if b"\0" in text.data[:4096]:
+    if text.is_binary:
         return f"{text.name}: not a results file but a binary one (formats that are known here: {known})"
     return f"{text.name}: not a results file of a format that is known here ({known})"

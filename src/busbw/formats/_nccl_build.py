@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from busbw.core.call import UNKNOWN_COLLECTIVE, UNKNOWN_WORLD_SIZE, Call
@@ -19,6 +19,7 @@ from busbw.formats._nccl_ops import (
     Signature,
     fitting,
     fitting_columns,
+    fitting_somewhere,
     gather_evidence,
     ops_of,
     possible_world_sizes,
@@ -89,7 +90,8 @@ def conclude(table: Table, options: ReadOptions, likely_world_sizes: Iterable[in
 
     `likely_world_sizes`: those of other runs in the same file, for where the numbers leave several.
     """
-    seen = gather_evidence(table.halves, table.has_redop, table.has_root, table.is_nccl1)
+    was_validated = table.settings.get("validation") not in (None, 0)
+    seen = gather_evidence(table.halves, table.has_redop, table.has_root, table.is_nccl1, was_validated)
     test = _test(table, options, seen)
     named = options.op or (TESTS[test] if test else None)
     among = tuple(one for one in SIGNATURES if named is None or one.op == named)
@@ -103,7 +105,7 @@ def conclude(table: Table, options: ReadOptions, likely_world_sizes: Iterable[in
     marks: list[Mark] = []
     notes: list[str] = []
     world_size = _world_size(table, options, seen, columns, likely_world_sizes, marks, notes)
-    fits = fitting(seen, world_size, among) if world_size else columns
+    fits = fitting(seen, world_size, among) if world_size else fitting_somewhere(seen, columns)
     if not fits:
         fits = tuple(one for one in columns if one.sharded or not named) or columns
         if table.halves and named and world_size:
@@ -194,24 +196,21 @@ def build(table: Table, found: Conclusion) -> Results:
     labels = {"backend": "rccl" if table.tool == "rccl-tests" else "nccl", **table.labels}
     if found.test == "hypercube":
         labels.setdefault("algorithm", "hypercube")
-    shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+    shared: dict[tuple[str, ...], dict[str, str]] = {}
+    source = Source(table.file, table.first_line)
     rows = []
     for index, half in enumerate(table.halves):
-        marks = list(found.marks)
-        wrong = _wrong(half, has_in_place, marks)
-        if half.in_place and not has_in_place:
-            marks.append(Mark("not_in_place", f"{found.collective} has no in-place form: a second, unchecked run"))
-        if "cputime" in half.extras:
-            marks.append(Mark("cpu_time", "the host's time to launch the call (-C), not the time until it is done"))
-        if half.dtype is None:
-            marks.append(Mark("dtype_unknown", "the element type is not one that is known here"))
+        if source.line != half.line:
+            source = Source(table.file, half.line)
+        marks = found.marks
+        if half.dtype is None or half.extras or half.check is not None or half.in_place:
+            marks = (*marks, *_row_marks(half, found.collective, has_in_place))
         size = half.size * found.world_size if found.era == PER_RANK and found.world_size else half.size
-        of_row = {
-            **table.info.labels(found.collective, size // found.world_size if logged_per_rank else size),
-            **labels,
-            **_row_labels(half),
-        }
-        key = tuple(of_row.items())
+        of_row = labels
+        if half.extras or table.info:
+            logged = size // found.world_size if logged_per_rank else size
+            of_row = {**table.info.labels(found.collective, logged), **labels, **_row_labels(half)}
+            of_row = shared.setdefault((*of_row, *of_row.values()), of_row)
         call = Call(
             found.collective,
             size,
@@ -221,17 +220,19 @@ def build(table: Table, found: Conclusion) -> Results:
             half.root if half.root is not None and half.root >= 0 else None,
             half.in_place,
         )
+        as_printed = "" if size == half.size else str(half.size)
+        columns = _columns(half) if half.extras else _NO_COLUMNS
         rows.append(
             Measurement(
                 call,
                 half.time_s,
                 samples=table.samples.get(index),
-                wrong=wrong,
-                marks=tuple(marks),
-                labels=shared.setdefault(key, of_row),
-                source=Source(table.file, half.line),
+                wrong=_wrong(half),
+                marks=marks,
+                labels=of_row,
+                source=source,
                 origin="read",
-                printed=Printed(half.algbw, half.busbw, "" if size == half.size else str(half.size), _columns(half)),
+                printed=Printed(half.algbw, half.busbw, as_printed, columns),
             )
         )
     printed = [half.busbw for half in table.halves if half.busbw is not None]
@@ -256,16 +257,28 @@ def build(table: Table, found: Conclusion) -> Results:
     return Results(run, tuple(rows))
 
 
-def _wrong(half: Half, has_in_place: bool, marks: list[Mark]) -> int | None:
+_NO_COLUMNS: dict[str, str] = {}
+
+
+def _wrong(half: Half) -> int | None:
+    """Wrong elements; 1 stands for "some" where the file has the largest difference alone."""
     if half.check is None:
         return None
     if half.is_count:
         return int(min(half.check, 2.0**62))
-    if half.check <= LARGEST_DIFFERENCE:
-        return 0
-    more = "" if has_in_place or not half.in_place else ", but this op has no in-place form"
-    marks.append(Mark("difference", f"the largest difference is {half.check:g}{more}; elements are not counted"))
-    return 1
+    return int(half.check > LARGEST_DIFFERENCE)
+
+
+def _row_marks(half: Half, collective: str, has_in_place: bool) -> Iterator[Mark]:
+    if half.in_place and not has_in_place:
+        yield Mark("not_in_place", f"{collective} has no in-place form: a second, unchecked run")
+    if half.check is not None and not half.is_count and half.check > LARGEST_DIFFERENCE:
+        more = "" if has_in_place or not half.in_place else ", but this op has no in-place form"
+        yield Mark("difference", f"the largest difference is {half.check:g}{more}; elements are not counted")
+    if "cputime" in half.extras:
+        yield Mark("cpu_time", "the host's time to launch the call (-C), not the time until it is done")
+    if half.dtype is None:
+        yield Mark("dtype_unknown", "the element type is not one that is known here")
 
 
 def _row_labels(half: Half) -> dict[str, str]:

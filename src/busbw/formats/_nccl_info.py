@@ -9,11 +9,9 @@ _ALGORITHMS = ("Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTre
 _PROTOCOLS = ("LL", "LL128", "Simple")
 _BY_NAME = {name.lower(): name for name in (*_ALGORITHMS, *_PROTOCOLS)}
 
-_CHOICE = re.compile(
-    r"NCCL INFO (\w+): (\d{1,19}) Bytes -> Algo (\w+) proto (\w+)(?:.*?channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?"
-)
-_VIA = re.compile(r" via (NET|P2P|SHM|CollNet|NVLS|direct)\b(?:/(\w[\w -]*))?(?:/\d+)?(/GDRDMA)?")
-_VERSION = re.compile(r"\b[NR]CCL version (\d[\w.+-]*)")
+_CHOICE = re.compile(r"(\w+): (\d{1,19}) Bytes -> Algo (\w+) proto (\w+)(?:.*?channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?")
+_VIA = re.compile(r"(NET|P2P|SHM|CollNet|NVLS|direct)\b(?:/([A-Za-z_][\w -]*))?(?:/\d+)?(/GDRDMA)?")
+MOST_SAID = 4096
 _FUNCTIONS = {
     "AllReduce": "all_reduce",
     "AllGather": "all_gather",
@@ -43,32 +41,38 @@ def protocol_name(text: str) -> str:
 class NcclInfo:
     """Gathered over one run."""
 
-    __slots__ = ("choices", "transports", "version")
+    __slots__ = ("_seen", "choices", "transports")
 
     def __init__(self) -> None:
         self.choices: dict[tuple[str, int], dict[tuple[str, str, str], None]] = {}
         self.transports: dict[str, None] = {}
-        self.version = ""
+        self._seen: set[str] = set()
 
     def add(self, text: str) -> None:
-        """One line that contains "NCCL"."""
+        """One line of NCCL's log. Most say what others have said before: those cost next to nothing."""
         if "-> Algo" in text:
-            match = _CHOICE.search(text)
-            if match is not None and len(self.choices) < 4096:
+            said = text.rpartition("NCCL INFO ")[2]
+        elif " via " in text:
+            said = text.rpartition(" via ")[2][:40]
+        else:
+            return
+        if said in self._seen:
+            return
+        if len(self._seen) < MOST_SAID:
+            self._seen.add(said)
+        if "-> Algo" in said:
+            match = _CHOICE.match(said)
+            if match is not None and len(self.choices) < MOST_SAID:
                 function, size, algorithm, protocol, low, high = match.groups()
                 channels = "" if low is None else str(int(high) - int(low) + 1)
                 choice = (algorithm_name(algorithm), protocol_name(protocol), channels)
                 self.choices.setdefault((_FUNCTIONS.get(function, function), int(size)), {})[choice] = None
-        elif " via " in text:
-            match = _VIA.search(text)
-            if match is not None and len(self.transports) < 64:
-                kind, what, gdr = match.groups()
-                words = (kind, what if kind != "P2P" else "", (gdr or "")[1:])
-                self.transports["/".join(word for word in words if word)] = None
-        elif not self.version and "version " in text:
-            match = _VERSION.search(text)
-            if match is not None:
-                self.version = match[1]
+            return
+        match = _VIA.match(said)
+        if match is not None and len(self.transports) < 64:
+            kind, what, gdr = match.groups()
+            words = (kind, what if kind != "P2P" else "", (gdr or "")[1:])
+            self.transports["/".join(word for word in words if word)] = None
 
     def labels(self, collective: str, size: int) -> dict[str, str]:
         """What is known about a call that was logged with this size: algorithm, protocol, channels, transport."""

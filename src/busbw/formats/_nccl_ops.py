@@ -145,15 +145,23 @@ MOST_INTERVALS = 200
 
 
 def gather_evidence(
-    halves: Sequence[Half], has_redop: bool | None, has_root: bool | None, is_nccl1: bool = False
+    halves: Sequence[Half],
+    has_redop: bool | None,
+    has_root: bool | None,
+    is_nccl1: bool = False,
+    was_validated: bool = False,
 ) -> Evidence:
-    """Look over the rows of one table. `has_redop` and `has_root` are from its header, None without one."""
+    """Look over the rows of one table.
+
+    `has_redop` and `has_root` are from its header, None without one. `was_validated`: its settings say that data is
+    checked, so a row without a check is one that cannot be.
+    """
     redops = frozenset(half.redop for half in halves if half.redop is not None)
     roots = frozenset(half.root for half in halves if half.root is not None)
     columns = (bool(redops) if has_redop is None else has_redop, bool(roots) if has_root is None else has_root)
     is_old = columns != (True, True) or any(not half.is_count for half in halves)
     moving = [half for half in halves if half.size and half.algbw is not None and half.busbw is not None]
-    fast = [half for half in moving if half.algbw is not None and half.algbw > 10 * half.slack]
+    fast = [half for half in moving if half.algbw is not None and half.algbw > 10 * half.algbw_slack]
     per_counts = {_per_count(half) for half in halves} - {None}
     only = next(iter(per_counts)) if len(per_counts) == 1 else None
     return Evidence(
@@ -162,9 +170,9 @@ def gather_evidence(
         old_columns=columns if is_old else None,
         per_count=None if only is None else _whole(only),
         counts_differ=len(per_counts) > 1,
-        checked_in_place=_checked_in_place([half for half in halves if half.is_count]),
-        algbw=_narrowest(_factor(half.algbw, half) for half in moving),
-        busbw=_narrowest(_factor(half.busbw, half) for half in moving),
+        checked_in_place=_checked_in_place([half for half in halves if half.is_count], was_validated),
+        algbw=_narrowest(_factor(half.algbw, half.algbw_slack, half) for half in moving),
+        busbw=_narrowest(_factor(half.busbw, half.busbw_slack, half) for half in moving),
         ratio=_narrowest(_ratio(half) for half in moving),
         busbw_is_zero=bool(fast) and all(half.busbw == 0 for half in fast),
         is_nccl1=is_nccl1,
@@ -182,28 +190,29 @@ def _whole(value: float) -> int | None:
     return round(value) if math.isfinite(value) and abs(value - round(value)) < 1e-9 * value else None
 
 
-def _checked_in_place(halves: Sequence[Half]) -> bool | None:
+def _checked_in_place(halves: Sequence[Half], was_validated: bool) -> bool | None:
     in_place = [half for half in halves if half.in_place is True]
     if any(half.check is not None for half in in_place):
         return True
-    return False if in_place and any(half.check is not None for half in halves) else None
+    return False if in_place and (was_validated or any(half.check is not None for half in halves)) else None
 
 
-def _factor(rate: float | None, half: Half) -> Interval | None:
+def _factor(rate: float | None, slack: float, half: Half) -> Interval | None:
     """Rate x t / s as an interval, from the rounding of both; None where that is wider than a fifth."""
-    if rate is None or rate <= 4 * half.slack or half.time_s <= 4 * half.time_slack_s:
+    if rate is None or rate <= 4 * slack or half.time_s <= 4 * half.time_slack_s:
         return None
     gigabytes = half.size / 1e9
-    low = (rate - half.slack) * (half.time_s - half.time_slack_s) / gigabytes
-    high = (rate + half.slack) * (half.time_s + half.time_slack_s) / gigabytes
+    low = (rate - slack) * (half.time_s - half.time_slack_s) / gigabytes
+    high = (rate + slack) * (half.time_s + half.time_slack_s) / gigabytes
     return Interval(low, high) if low > 0 and high - low < 0.2 * low else None
 
 
 def _ratio(half: Half) -> Interval | None:
-    algbw, busbw, slack = half.algbw, half.busbw, half.slack
-    if algbw is None or busbw is None or min(algbw, busbw) <= 4 * slack:
+    algbw, busbw = half.algbw, half.busbw
+    if algbw is None or busbw is None or algbw <= 4 * half.algbw_slack or busbw <= 4 * half.busbw_slack:
         return None
-    low, high = (busbw - slack) / (algbw + slack), (busbw + slack) / (algbw - slack)
+    low = (busbw - half.busbw_slack) / (algbw + half.algbw_slack)
+    high = (busbw + half.busbw_slack) / (algbw - half.algbw_slack)
     return Interval(low, high) if high - low < 0.2 * low else None
 
 
@@ -268,6 +277,17 @@ def fitting(seen: Evidence, n: int, among: Iterable[Signature] = SIGNATURES) -> 
 def fitting_columns(seen: Evidence, among: Iterable[Signature] = SIGNATURES) -> tuple[Signature, ...]:
     """The signatures that fit the columns, whatever the numbers are."""
     return tuple(one for one in among if _fits_columns(one, seen))
+
+
+def fitting_somewhere(seen: Evidence, among: Iterable[Signature]) -> tuple[Signature, ...]:
+    """Those that fit the numbers at some N, for where N is not known."""
+
+    def fits(one: Signature) -> bool:
+        if one.busbw_factor is _one:
+            return _fits_numbers(one, 2, seen)
+        return bool(possible_world_sizes(seen, (one,)))
+
+    return tuple(one for one in among if fits(one))
 
 
 def ops_of(signatures: Iterable[Signature]) -> tuple[str, ...]:

@@ -15,7 +15,16 @@ from busbw.formats._lines import LARGEST_WORLD, number
 from busbw.formats._nccl_build import Table
 from busbw.formats._nccl_info import NcclInfo, algorithm_name, protocol_name
 from busbw.formats._nccl_ops import TESTS
-from busbw.formats._nccl_rows import ASSUMED, START, Half, Layout, is_known_type, read_header, read_row
+from busbw.formats._nccl_rows import (
+    ASSUMED,
+    START,
+    TYPE_NAMES,
+    Half,
+    Layout,
+    is_known_type,
+    read_header,
+    read_row,
+)
 from busbw.formats._nccl_settings import COMPARED, SETTINGS_LINE, read_assignments, read_settings
 from busbw.formats._rows import ranks_of_command
 
@@ -39,7 +48,8 @@ _SECTION_KEY = re.compile(
 )
 _LOG_LINE = re.compile(r"\S*:\d+:\d+ \[-?\d+\] ")
 _NUMBER_FIRST = re.compile(r"(?:N/A|[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?!\S*:\d+:\d+)")
-_GLUED = re.compile(r"(N/A|-?\d+(?:\.\d+)?(?:e[+-]\d\d)?|(?:sum|prod|max|min|avg|mulsum|none))(?=[A-Za-z_\[(])")
+_WORDS = sorted((*TYPE_NAMES, "sum", "prod", "max", "min", "avg", "mulsum", "none"), key=len, reverse=True)
+_GLUED = re.compile(rf"(N/A|-?\d+(?:\.\d+)?(?:e[+-]\d\d)?|{'|'.join(_WORDS)})(?=[A-Za-z_\[(])")
 _INTERESTING = (
     *("algbw", "-place", "(us)", "(ms)", "nThread", "Rank ", "bus bandwidth", "Out of bounds"),
     *("Collective test", "_perf", "_test", "_bench", "ersion", "CCL_", "###", "===", "Blocking", "ALGO="),
@@ -394,9 +404,9 @@ def looks_like_a_row(text: str) -> bool:
 def _plausible(halves: Sequence[Half]) -> bool:
     """Without a header: the rates have to fit size and time, in microseconds or milliseconds, at least roughly."""
     for half in halves:
-        if half.algbw is None or half.busbw is None or half.busbw > 2.1 * half.algbw + 3 * half.slack:
+        if half.algbw is None or half.busbw is None or half.busbw > 2.1 * half.algbw + 3 * half.busbw_slack:
             return False
-        if half.algbw > 10 * half.slack:
+        if half.algbw > 10 * half.algbw_slack:
             factor = half.algbw * 1e9 * half.time_s / half.size if half.size else 0.0
             if not (0.4 < factor < 1.6 or 0.4e-3 < factor < 1.6e-3):
                 return False

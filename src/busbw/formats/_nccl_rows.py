@@ -16,7 +16,9 @@ A column that does not apply can be blank (redop of all_gather and alltoall), so
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from busbw.core.dtype import DTYPES, find_dtype
 from busbw.errors import UsageError
@@ -27,6 +29,10 @@ HALF_NAMES = ("time", "cputime", "hipevt", "algbw", "busbw", *_CHECKS, "i_min", 
 _FIRST = ("size", "bytes")
 _TAIL_NAMES = ("algo", "proto", "nchannels", "timestamp")
 
+LEAST_TIME_S, MOST_TIME_S = 1e-12, 1e9
+"""Outside of these a number is no time of a call."""
+TYPE_NAMES = tuple(alias for dtype in DTYPES.values() for alias in (dtype.name, *dtype.aliases))
+"""Every name of an element type."""
 START = re.compile(r"\s*#?\s*(\d{1,19})\s+(\d{1,19})\s+([A-Za-z]\w{1,15})\b")
 """How a row begins: two whole numbers and an element type."""
 _WORD = re.compile(r"[A-Za-z]{2,12}$")
@@ -78,13 +84,19 @@ class Half:
     """Half of the last printed digit."""
     algbw: float | None
     busbw: float | None
-    slack: float
-    """Half of the last printed digit of the rates, in GB/s."""
+    algbw_slack: float
+    """Half of the last printed digit, in GB/s."""
+    busbw_slack: float
     check: float | None
     """The last column: wrong elements or the largest difference; None for N/A."""
     is_count: bool
     """The check is a count, not a difference."""
-    extras: dict[str, str] = field(default_factory=dict)
+    extras: dict[str, str]
+    """Other columns of this half and what ends the line; shared, not to be changed."""
+
+
+Front = tuple[int, int, int, str | None, str | None, int | None, bool | None]
+"""A half's line, size, count, dtype, redop, root and in_place."""
 
 
 def read_header(text: str, single_placement: bool | None) -> Layout | None:
@@ -153,14 +165,12 @@ def read_row(text: str, line: int, layout: Layout) -> list[Half] | str:
         part = words[index * len(layout.half) : (index + 1) * len(layout.half)]
         if not part and halves:
             break
-        half = _half(part, layout)
+        half = _half(part, layout, (line, size, count, dtype, redop, root, in_place), extras)
         if isinstance(half, str):
             if halves and len(part) < len(layout.half):
                 break
             return half
-        time_s, time_slack, algbw, busbw, slack, check, is_count, more = half
-        front = (line, size, count, dtype, redop, root, in_place)
-        halves.append(Half(*front, time_s, time_slack, algbw, busbw, slack, check, is_count, {**extras, **more}))
+        halves.append(half)
     return halves
 
 
@@ -208,51 +218,83 @@ def _first_half_is_blank(text: str, start: int) -> bool:
     return bool(gaps) and max(map(len, gaps)) >= _GAP_OF_BLANK_HALF
 
 
-def _half(
-    words: list[str], layout: Layout
-) -> tuple[float, float, float | None, float | None, float, float | None, bool, dict[str, str]] | str:
-    values = dict(zip(layout.half, words, strict=False))
-    time_word = values.get("time") or values.get("cputime")
-    if time_word is None:
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the columns of a half stand; -1: it has no such column."""
+
+    time: int
+    algbw: int
+    busbw: int
+    check: int
+    more: tuple[tuple[int, str], ...]
+
+
+@lru_cache(maxsize=64)
+def _places(half: tuple[str, ...]) -> _Places:
+    def at(*names: str) -> int:
+        return next((half.index(name) for name in names if name in half), -1)
+
+    more = tuple((place, name) for place, name in enumerate(half) if name.startswith("i_") or name in _ASIDE)
+    return _Places(at("time", "cputime"), at("algbw"), at("busbw"), at(*_CHECKS), more)
+
+
+_ASIDE = ("hipevt", "cputime")
+_NO_NUMBER = ("nan", "inf", "n/a")
+_NO_EXTRAS: dict[str, str] = {}
+_COUNT = re.compile(r"\d+|N/A")
+
+
+def _half(words: Sequence[str], layout: Layout, front: Front, extras: dict[str, str]) -> Half | str:
+    """The half that begins with these columns and goes on with these words, or why it cannot be read."""
+    at = _places(layout.half)
+    if len(words) <= at.time:
         return "it ends before the first time"
-    if "algbw" not in values or "busbw" not in values:
+    if len(words) <= max(at.algbw, at.busbw):
         return "it is cut in the middle"
-    time = number(time_word)
-    algbw, busbw = number(values["algbw"]), number(values["busbw"])
+    time_word, algbw_word, busbw_word = words[at.time], words[at.algbw], words[at.busbw]
+    time, algbw, busbw = number(time_word), number(algbw_word), number(busbw_word)
     if time is None or time < 0:
         return f"the time {time_word[:20]!r} is not a number"
-    if time == 0:
+    if time * layout.time_unit_s < LEAST_TIME_S:
         return "its time is printed as 0, so no rate follows from it"
-    if time * layout.time_unit_s > 1e9:
+    if time * layout.time_unit_s > MOST_TIME_S:
         return "its time is more than 30 years"
-    for word, rate in ((values["algbw"], algbw), (values["busbw"], busbw)):
-        if (rate is None and word.lower().lstrip("-+") not in ("nan", "inf", "n/a")) or (rate is not None and rate < 0):
+    for word, rate in ((algbw_word, algbw), (busbw_word, busbw)):
+        if (rate is None and word.lower().lstrip("-+") not in _NO_NUMBER) or (rate is not None and rate < 0):
             return f"the rate {word[:20]!r} is not a number"
-    check_word = next((values[name] for name in _CHECKS if name in values), "N/A")
+    check_word = words[at.check] if 0 <= at.check < len(words) else "N/A"
     check = number(check_word)
-    if check is None and check_word.lower().lstrip("-+") not in ("n/a", "nan", "inf"):
-        return f"the last column {check_word[:20]!r} is neither a number nor N/A"
-    if check is None and check_word.lower().lstrip("-+") in ("nan", "inf"):
-        check = 1e308
-    is_count = layout.check == "#wrong" or (layout.check is None and re.fullmatch(r"\d+|N/A", check_word) is not None)
-    more = {name: value for name, value in values.items() if name.startswith("i_") or name == "hipevt"}
-    if "cputime" in values:
-        more["cputime"] = time_word
-    return (
-        time * layout.time_unit_s,
-        _half_digit(time_word) * layout.time_unit_s,
+    if check is None and check_word != "N/A":
+        bare = check_word.lower().lstrip("-+")
+        if bare not in _NO_NUMBER:
+            return f"the last column {check_word[:20]!r} is neither a number nor N/A"
+        check = None if bare == "n/a" else 1e308
+    is_count = layout.check == "#wrong" or (layout.check is None and _COUNT.fullmatch(check_word) is not None)
+    more = {name: words[place] for place, name in at.more if place < len(words)} if at.more else _NO_EXTRAS
+    unit = layout.time_unit_s
+    return Half(
+        *front,
+        time * unit,
+        _half_digit(time_word) * unit,
         algbw,
         busbw,
-        _half_digit(values["busbw"]),
+        _half_digit(algbw_word),
+        _half_digit(busbw_word),
         check,
         is_count,
-        more,
+        {**extras, **more} if extras else more,
     )
 
 
+_HALF_DIGITS = tuple(0.5 * 10.0**-decimals for decimals in range(41))
+
+
 def _half_digit(word: str) -> float:
-    """Half of the last printed digit: 0.005 for 12.34, 50 for 1.2e+04 printed as 1.2e+04."""
+    """Half of the last printed digit: 0.005 for 12.34, 500 for 1.2e+04."""
+    if "e" not in word and "E" not in word:
+        point = word.find(".")
+        return _HALF_DIGITS[len(word) - point - 1 if point >= 0 and len(word) < 41 else 0]
     mantissa, _, exponent = word.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
-    power = int(exponent) if exponent and exponent.lstrip("+-").isdigit() and len(exponent) < 5 else 0
+    power = int(exponent) if exponent.lstrip("+-").isdigit() and len(exponent) < 5 else 0
     return float(0.5 * 10.0 ** max(-300, min(300, power - decimals)))

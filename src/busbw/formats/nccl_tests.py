@@ -41,7 +41,10 @@ def _read(text: LogText, options: ReadOptions) -> Results | None:
         _rescale(run)
         if not run.table.complete:
             run.table.failure = failure_between(failures, run.table.first_line, end)
-    parts = [build(run.table, found) for run, found in zip(runs, _conclusions(runs, options), strict=True)]
+    parts = []
+    for run, found in zip(runs, _conclusions(runs, options), strict=True):
+        parts.append(build(run.table, found))
+        run.table.halves = []  # what was printed is in the rows now; long files need the memory
     return merge_runs(parts)
 
 
@@ -65,7 +68,7 @@ def _rescale(run: OpenRun) -> None:
     factors = [
         half.algbw * 1e9 * half.time_s / half.size
         for half in halves
-        if half.size and half.algbw is not None and half.algbw > 10 * half.slack
+        if half.size and half.algbw is not None and half.algbw > 10 * half.algbw_slack
     ]
     if factors and sorted(factors)[len(factors) // 2] < 0.01:
         run.table.halves = [

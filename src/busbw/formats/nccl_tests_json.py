@@ -26,7 +26,7 @@ from busbw.errors import FileError
 from busbw.formats._lines import LARGEST_SIZE, LARGEST_WORLD, whole_number
 from busbw.formats._nccl_build import Table, build, conclude, merge_runs
 from busbw.formats._nccl_ops import TESTS
-from busbw.formats._nccl_rows import Half, dtype_name
+from busbw.formats._nccl_rows import LEAST_TIME_S, MOST_TIME_S, Half, dtype_name
 from busbw.formats._nccl_settings import COMPARED, VARIABLES
 
 _TEST = re.compile(rf"(?:^|[\\/])({'|'.join(sorted(TESTS, key=len, reverse=True))})_(?:perf|test|bench)(?:\.exe)?$")
@@ -166,9 +166,9 @@ def _half(row: Mapping[str, Any], placement: Mapping[str, Any], line: int, in_pl
         return "size and count are not whole numbers from 0 to 2^63"
     kind = next((key for key in ("time", "cpu_time") if key in placement), None)
     time_us = _number(placement.get(kind)) if kind is not None else None
-    if kind is None or time_us is None or time_us < 0 or time_us > 1e15:
+    if kind is None or time_us is None or time_us < 0 or time_us * 1e-6 > MOST_TIME_S:
         return "its time is not a number"
-    if time_us == 0:
+    if time_us * 1e-6 < LEAST_TIME_S:
         return "its time is 0, so no rate follows from it"
     extras: dict[str, str] = {}
     if kind == "cpu_time":
@@ -198,7 +198,8 @@ def _half(row: Mapping[str, Any], placement: Mapping[str, Any], line: int, in_pl
         time_slack_s=0.5e-12,
         algbw=_number(placement.get("alg_bw")),
         busbw=_number(placement.get("bus_bw")),
-        slack=0.5e-6,
+        algbw_slack=0.5e-6,
+        busbw_slack=0.5e-6,
         check=_number(placement.get("nwrong")),
         is_count=True,
         extras=extras,
@@ -243,7 +244,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 _DOCUMENT = re.compile(r"[{\[]")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
 def load_documents(text: str) -> Iterator[tuple[Any, int, bool]]:
@@ -269,6 +270,8 @@ def load_cut_json(text: str) -> Any:
     after_key = False
     for match in _TOKEN.finditer(text):
         token = match[0]
+        if token[0] == '"' and not match[1]:
+            break  # the string is cut
         if token in "{[":
             if len(closers) > 50:
                 return None
