@@ -232,6 +232,15 @@ def test_a_hot_gpu(report: Look) -> None:
     assert found.weight == pytest.approx(1 - 885 / 1755)
 
 
+def test_a_driver_that_knows_the_reasons_under_their_new_name_only(machine: Machine) -> None:
+    host = machine("throttled")
+    (host.root / "commands" / "nvidia-smi-clocks.txt").rename(host.root / "commands" / "nvidia-smi-events.txt")
+    assert {code for each in of(examine(host), "gpu_clocks") for code in each.cause_codes} == {
+        "sw-thermal",
+        "hw-thermal",
+    }
+
+
 def test_a_lowered_power_limit_is_a_notice(report: Look) -> None:
     found = [each for each in of(report("power_limit"), "gpu_clocks") if each.verdict == "fails"]
     assert {code for each in found for code in each.cause_codes} == {"power-cap", "power-limit"}

@@ -11,16 +11,13 @@ from pathlib import Path
 from busbw.errors import UsageError
 
 _SMI = "nvidia-smi"
+_CLOCKS = "index,clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit,power.default_limit"
 _CSV = "--format=csv,noheader,nounits"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "lspci": ("lspci", "-D", "-vvv"),
     "nvidia-smi-gpus": (_SMI, "--query-gpu=index,name,pci.bus_id,pstate,utilization.gpu", _CSV),
-    "nvidia-smi-clocks": (
-        _SMI,
-        "--query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu,power.draw,power.limit,power.default_limit,"
-        "clocks_throttle_reasons.active",
-        _CSV,
-    ),
+    "nvidia-smi-clocks": (_SMI, f"--query-gpu={_CLOCKS},clocks_throttle_reasons.active", _CSV),
+    "nvidia-smi-events": (_SMI, f"--query-gpu={_CLOCKS},clocks_event_reasons.active", _CSV),
     "nvidia-smi-topo": (_SMI, "topo", "-m"),
     "nvidia-smi-p2p": (_SMI, "topo", "-p2p", "r"),
     "ethtool": ("ethtool",),

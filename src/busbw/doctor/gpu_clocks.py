@@ -40,6 +40,9 @@ REASONS = (
 def look(host: Host) -> Seen:
     """Each GPU's reasons, and a power limit below its default."""
     answer = host.run("nvidia-smi-clocks")
+    if answer.trouble:  # newer drivers may know the reasons under their new name only
+        renamed = host.run("nvidia-smi-events")
+        answer = answer if renamed.trouble else renamed
     rows = [[cell.strip() for cell in line.split(",")] for line in answer.text.splitlines()]
     rows = [row for row in rows if len(row) == 8 and row[0].isdecimal()]
     if not rows:

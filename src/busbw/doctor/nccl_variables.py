@@ -105,7 +105,7 @@ def look(host: Host) -> Seen:
     set_ = settings(host)
     findings = list(_hurts(set_))
     count = Number("variables that are set", len(set_), "", "environment, /etc/nccl.conf, ~/.nccl.conf")
-    hurting = {finding.numbers[0].name for finding in findings if finding.numbers}
+    hurting = {hurt.variable for hurt in HURTS if hurt.variable in set_ and hurt.test(set_[hurt.variable][0])}
     if not set_:
         text = "No NCCL_* variable is set here: NCCL chooses for itself"
         findings.append(Finding(NAME, text, "holds", "fact", (count,)))
@@ -129,7 +129,7 @@ def _hurts(set_: dict[str, tuple[str, str]]) -> Iterator[Finding]:
                 f"{hurt.variable}={_shown(value)} ({place}): {hurt.why}",
                 "fails",
                 hurt.severity,
-                (Number(hurt.variable, 1, "", place),),
+                (Number(hurt.variable, float(value), "", place),) if value.strip().isdecimal() else (),
                 (Cause(f"{hurt.variable.lower().replace('_', '-')}", hurt.why),),
                 advice=hurt.advice or f"Unset {hurt.variable}, unless you know why it is set",
                 weight={"wrong": 0.9, "problem": 0.45, "notice": 0.05}[hurt.severity],
