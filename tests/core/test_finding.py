@@ -15,7 +15,9 @@ def test_facts_are_unknown_until_given() -> None:
 
 
 def test_facts_from_words() -> None:
-    facts = parse_facts(["gdr=on", "ACS=off", "nic-rate=200Gb/s", "nics=4", "size=256MiB", "gpu=RTX 4090", "p2p=unknown"])
+    facts = parse_facts(
+        ["gdr=on", "ACS=off", "nic-rate=200Gb/s", "nics=4", "size=256MiB", "gpu=RTX 4090", "p2p=unknown"]
+    )
     assert facts.flag("gdr") is True
     assert facts.flag("acs") is False
     assert facts.number("nic_rate") == 25e9
