@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from busbw.bench import measure
     from busbw.core.call import Call
     from busbw.core.collective import Collective
+    from busbw.core.cost_model import CostModel, Estimate
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.summary import Summary
+    from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
         FileError,
@@ -35,6 +37,8 @@ __all__ = [
     "BusbwError",
     "Call",
     "Collective",
+    "CostModel",
+    "Estimate",
     "FileError",
     "Interrupted",
     "LaunchError",
@@ -49,6 +53,7 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "fit",
     "measure",
     "read_results",
 ]
@@ -56,10 +61,13 @@ __all__ = [
 _HOMES = {
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
+    "CostModel": "busbw.core.cost_model",
+    "Estimate": "busbw.core.cost_model",
     "Measurement": "busbw.core.measurement",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "fit": "busbw.costs",
     "measure": "busbw.bench",
     "read_results": "busbw.formats",
 }
