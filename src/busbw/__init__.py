@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from busbw.bench import measure
     from busbw.core.call import Call
     from busbw.core.collective import Collective
+    from busbw.core.cost_model import CostModel, Estimate
     from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.summary import Summary
+    from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
         FileError,
@@ -37,6 +39,8 @@ __all__ = [
     "BusbwError",
     "Call",
     "Collective",
+    "CostModel",
+    "Estimate",
     "Facts",
     "FileError",
     "Finding",
@@ -54,6 +58,7 @@ __all__ = [
     "WrongResult",
     "__version__",
     "explain",
+    "fit",
     "measure",
     "read_results",
 ]
@@ -63,11 +68,14 @@ _HOMES = {
     "Collective": "busbw.core.collective",
     "Facts": "busbw.core.finding",
     "Finding": "busbw.core.finding",
+    "CostModel": "busbw.core.cost_model",
+    "Estimate": "busbw.core.cost_model",
     "Measurement": "busbw.core.measurement",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
     "explain": "busbw.findings",
+    "fit": "busbw.costs",
     "measure": "busbw.bench",
     "read_results": "busbw.formats",
 }
