@@ -13,7 +13,10 @@ import busbw
 from busbw.core.call import Call
 from busbw.core.collective import COLLECTIVES
 from busbw.core.file_format import FORMATS
+from busbw.core.finding import Facts
 from busbw.core.measurement import Measurement
+from busbw.doctor import PROBES, Probe, Report
+from busbw.doctor.nccl_variables import HURTS, Hurt
 from busbw.formats.busbw_jsonl import measurement_record
 from busbw.units import parse_size
 
@@ -39,9 +42,25 @@ def test_every_json_key_has_a_row_in_the_json_page(key: str, pages: dict[str, st
 
 
 def test_the_json_page_names_no_key_that_does_not_exist(pages: dict[str, str]) -> None:
-    first_cells = re.findall(r"^\|([^|]*)\|", pages["json.md"], re.MULTILINE)
+    rows = pages["json.md"].partition("## The doctor's report")[0]
+    first_cells = re.findall(r"^\|([^|]*)\|", rows, re.MULTILINE)
     named = {key for cell in first_cells for key in re.findall(r"`(\w+)`", cell)}
     assert named == set(Measurement(Call("barrier", 0, 2), 1.0).row())
+
+
+def test_the_doctors_keys_are_those_of_the_json_page(pages: dict[str, str]) -> None:
+    table = pages["json.md"].partition("## The doctor's report")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(Report("", "/", (), Facts()).to_json())
+
+
+@pytest.mark.parametrize("probe", list(PROBES), ids=lambda probe: probe.name)
+def test_every_probe_has_a_row_in_the_doctors_page(probe: Probe, pages: dict[str, str]) -> None:
+    assert f"| `{probe.name}` | {probe.asks} |" in pages["doctor.md"]
+
+
+@pytest.mark.parametrize("hurt", HURTS, ids=lambda hurt: f"{hurt.variable}-{hurt.values}")
+def test_every_variable_that_hurts_has_a_row_with_its_reason(hurt: Hurt, pages: dict[str, str]) -> None:
+    assert f"| `{hurt.variable}` | {hurt.values} | {hurt.severity} | {hurt.why} |" in pages["doctor.md"]
 
 
 @pytest.mark.parametrize("key", measurement_record(Measurement(Call("barrier", 0, 2), 1.0)))

@@ -1,6 +1,6 @@
 """Does measuring change what is measured? Our timed batch against a bare loop around the same call.
 
-    python benchmarks/measure/equivalence.py gloo|mpi [--batches 150] [--sizes 8,65536,1048576]
+    python benchmarks/measure/equivalence.py [gloo|mpi] [--batches 150] [--sizes 8,65536,1048576]
 
 Two ranks alternate short batches of both loops on the same buffers under the same scheduling policy, with the order
 drawn by lot for each pair. The estimator of both is the slowest rank's mean of a batch. Printed: the ratio ours / bare,
@@ -125,11 +125,15 @@ def report(name: str, size: int, calls: int, pairs: np.ndarray) -> None:
 def main() -> None:
     """Start two ranks of this program."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("backend", choices=("gloo", "mpi"))
+    parser.add_argument("backend", nargs="?", choices=("gloo", "mpi"), help="default: both")
     parser.add_argument("--batches", type=int, default=150)
     parser.add_argument("--sizes", default="8,65536,1048576")
     parser.add_argument("--rank", action="store_true")
     args = parser.parse_args()
+    if args.backend is None:
+        for name in ("mpi", "gloo"):
+            subprocess.run([sys.executable, __file__, name, *sys.argv[1:]], check=True)
+        return
     if args.rank:
         run_rank(args.backend, args.batches, [int(size) for size in args.sizes.split(",")])
         return

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from busbw.bench import measure
     from busbw.core.call import Call
     from busbw.core.collective import Collective
+    from busbw.core.cost_model import CostModel, Estimate
+    from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.summary import Summary
+    from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
         FileError,
@@ -29,13 +32,18 @@ if TYPE_CHECKING:
         UsageError,
         WrongResult,
     )
+    from busbw.findings import explain
     from busbw.formats import read_results
 
 __all__ = [
     "BusbwError",
     "Call",
     "Collective",
+    "CostModel",
+    "Estimate",
+    "Facts",
     "FileError",
+    "Finding",
     "Interrupted",
     "LaunchError",
     "Measurement",
@@ -49,6 +57,8 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "explain",
+    "fit",
     "measure",
     "read_results",
 ]
@@ -56,10 +66,16 @@ __all__ = [
 _HOMES = {
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
+    "Facts": "busbw.core.finding",
+    "Finding": "busbw.core.finding",
+    "CostModel": "busbw.core.cost_model",
+    "Estimate": "busbw.core.cost_model",
     "Measurement": "busbw.core.measurement",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "explain": "busbw.findings",
+    "fit": "busbw.costs",
     "measure": "busbw.bench",
     "read_results": "busbw.formats",
 }

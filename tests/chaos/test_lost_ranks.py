@@ -37,7 +37,7 @@ pytestmark = [
 
 def command_of(way: str, out: Path) -> tuple[list[str], int]:
     """The command line of a way to start, and its number of ranks."""
-    words = ["bench", "--op", "all_reduce,all_gather", "--sizes", "64K,256K,1M", "--row-budget", "1s", "-o", str(out)]
+    words = ["bench", "--op", "all_reduce,all_gather", "--sizes", "64K,256K,1M", "--row-budget", "2s", "-o", str(out)]
     me = [sys.executable, "-m"]
     if way == "alone":
         return [*me, "busbw", *words, "--backend", "gloo", "--sched", "batch", "--world", "4"], 4
@@ -111,6 +111,8 @@ def test_the_lost_rank_is_named_the_rows_are_kept_and_nothing_is_left(
     time.sleep(dice.uniform(1.5, 5.0))
     printed_before = [line for line in out.read_text().splitlines() if '"measurement"' in line]
     started = time.monotonic()
+    if job.process.poll() is not None:
+        raise AssertionError(f"the run ended before the fault: {job.process.communicate()[0][-2000:]}")
     os.kill(ranks[victim]["pid"], getattr(signal, f"SIG{kind}"))
     text, _ = job.process.communicate(timeout=60)
     took_s = time.monotonic() - started

@@ -35,7 +35,19 @@ MINE = (
     *("all_reduce_bench", "csv_table", "deepspeed_bench", "deepspeed_comms_log", "gloo_benchmark", "nccl_inspector"),
     *("nccom", "osu", "param", "ucc_perftest"),
 )
-HUGE = (b"9" * 400, b"1e999", b"-1", b"0e400", b"nan", b"inf", b"0", b"0.0", b"18446744073709551616", b"\xd9\xa3", b"1_0")
+HUGE = (
+    b"9" * 400,
+    b"1e999",
+    b"-1",
+    b"0e400",
+    b"nan",
+    b"inf",
+    b"0",
+    b"0.0",
+    b"18446744073709551616",
+    b"\xd9\xa3",
+    b"1_0",
+)
 JUNK = (
     *(b"\x00\xff\xfe", b"\x1b[31m", b"\r", b"|" * 50, b"{" * 2000, b"[" * 2000, b'"', b",,,,", b"\n# Size\n"),
     b"host:1:2 [0] NCCL INFO x ",

@@ -125,8 +125,16 @@ def test_marks_are_kept_with_their_point_and_told_once_a_kind() -> None:
     assert [(point.x, point.marks) for point in series.marked] == [(1024.0, (drift,)), (float(MIB), (drift, modes))]
     assert [point.y for point in series.marked] == list(series.y[:2])
     assert marks_notes([line]) == (
-        "× Read with care: all_reduce, N = 4, 1 KiB: the level drifts by 9 % (and 1 more point).",
-        "× Read with care: all_reduce, N = 4, 1 MiB: two speeds.",
+        "○ Read with care: all_reduce, N = 4, 1 KiB: the level drifts by 9 % (and 1 more point).",
+        "○ Read with care: all_reduce, N = 4, 1 MiB: two speeds.",
+    )
+
+
+def test_many_kinds_of_marks_are_counted() -> None:
+    codes = ("drift", "few-samples", "few-samples", "rank-skew")
+    rows = [row("all_reduce", 4, 2**i, 1e-3, marks=(Mark(code, "why"),)) for i, code in enumerate(codes)]
+    assert marks_notes(make_lines(rows)) == (
+        "○ Read with care: few-samples (2 points), drift (1 point), rank-skew (1 point); busbw show gives the reasons.",
     )
 
 

@@ -120,7 +120,7 @@ def test_marks_and_intervals_are_drawn() -> None:
     build = FIGURES.get("busbw_over_size").build
     assert alarm not in to_svg(build([plain], FigureOptions()))
     svg = to_svg(build([marked], FigureOptions()))
-    assert svg.count(f'stroke="{alarm}"') == 2  # ring and cross
+    assert svg.count(f'stroke="{alarm}"') == 1  # the ring
     assert "the level drifts" in svg
 
 

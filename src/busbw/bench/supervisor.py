@@ -2,7 +2,7 @@
 
 It runs in the process that the user started, or, when a launcher started the ranks, in a process beside rank 0 that
 neither computes nor communicates. A rank is *dead* when its connection closes, *stopped* when it is silent for
-SILENCE_S, *hung* when it beats but has made no progress for as long as its operation may take. Only then is a verdict
+SILENCE_S and the kernel agrees (or for longer), *hung* when it beats but has made no progress for as long as its operation may take. Only then is a verdict
 given; it names the rank, and everyone ends by it. Survivors of a dead rank see errors of their own first: those wait
 for the verdict, so that the rank that died is blamed and not the one that noticed.
 """
@@ -30,6 +30,8 @@ from busbw.errors import BusbwError, Interrupted, LaunchError, MeasurementError,
 _ERROR_GRACE_S = SILENCE_S + 0.6
 """How long a rank's own error waits for news of a rank that died or stopped."""
 _END_GRACE_S = 2.0
+_BUSY_SILENCE_S = 8.0
+"""A rank that the kernel does not call stopped may be quiet for this long: its host may be short of cores."""
 _LOADING_SILENCE_S = 20.0
 _OWN_LAG_S = 0.3
 _DEATH_GRACE_S = 0.15
@@ -353,10 +355,14 @@ class Supervisor:
         self.decide(RankLost(f"{names} {what} {self._where(silent[0])}"))
 
     def _is_silent(self, rank: Rank, now: float) -> bool:
-        """Quiet for too long. While libraries load, a live rank may be quiet for longer: imports hold Python's lock."""
+        """Quiet for too long: at once when the kernel says that it is stopped, later when it may only lack a core."""
         quiet_s = now - rank.heard
-        loading = rank.at[1] == "start" and not (rank.local and processes.state(rank.pid) in ("T", "t"))
-        return quiet_s > (_LOADING_SILENCE_S if loading else SILENCE_S)
+        if quiet_s <= SILENCE_S:
+            return False
+        if rank.local and processes.state(rank.pid) in ("T", "t", "", "Z"):
+            return True
+        # While libraries load, imports hold Python's lock, and the heartbeat with it.
+        return quiet_s > (_LOADING_SILENCE_S if rank.at[1] == "start" else _BUSY_SILENCE_S)
 
     def _look_at_errors(self, now: float) -> None:
         for rank in self.ranks.values():

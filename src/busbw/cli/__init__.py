@@ -18,6 +18,9 @@ from busbw.errors import BusbwError, UsageError
 COMMANDS = {
     "bench": "measure collectives, here or under torchrun, srun, mpiexec",
     "show": "print results, from any format that we read",
+    "fit": "launch, alpha, B and regimes, with intervals",
+    "explain": "is it good, and why not better? laws that hold or fail, walls, causes, the next measurement",
+    "doctor": "what on this host costs collectives time? reads only: ACS, links, NICs, clocks, NUMA, variables",
     "plot": "draw figures as SVG and PNG",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",

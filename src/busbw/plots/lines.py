@@ -161,16 +161,20 @@ def pick_collectives(lines: Sequence[Line], options: FigureOptions) -> tuple[Lin
 
 
 def marks_notes(lines: Iterable[Line]) -> tuple[str, ...]:
-    """What the marked points suffer from: one note a mark's code, with its first reason and point."""
+    """What the marked points suffer from: the reason while there are few kinds of marks, else how often each occurs."""
     by_code: dict[str, list[str]] = defaultdict(list)
     for line in lines:
         for point in line.points:
             for mark in point.marks:
                 where = f"{line.name}, N = {line.world_size}, {format_size(point.size_bytes)}"
                 by_code[mark.code].append(f"{where}: {mark.reason}")
+    start = "\N{WHITE CIRCLE} Read with care: "
+    if len(by_code) > 2:
+        often = sorted(by_code, key=lambda code: -len(by_code[code]))
+        counts = ", ".join(f"{code} ({_count(len(by_code[code]), 'point')})" for code in often)
+        return (f"{start}{counts}; busbw show gives the reasons.",)
     return tuple(
-        f"\N{MULTIPLICATION SIGN} Read with care: {points[0]}"
-        + (f" (and {_count(len(points) - 1, 'more point')})." if len(points) > 1 else ".")
+        f"{start}{points[0]}" + (f" (and {_count(len(points) - 1, 'more point')})." if len(points) > 1 else ".")
         for points in by_code.values()
     )
 

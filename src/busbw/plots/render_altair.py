@@ -17,7 +17,6 @@ from busbw.plots.text import FONT
 
 PNG_SCALE = 2.0
 """Pixels of a PNG for each pixel of the layout."""
-_CROSS = "M-0.75,-0.75L0.75,0.75M-0.75,0.75L0.75,-0.75"
 
 
 def to_svg(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WIDTH) -> str:
@@ -202,14 +201,10 @@ class _Renderer:
         base = self.alt.Chart(self.data(rows)).encode(
             x=self.x(place), y=self.y(place), description="reason:N", tooltip=["label:N", "reason:N"]
         )
-        disc = base.mark_point(
-            shape="circle", filled=True, size=150, color=self.theme.background, opacity=1, aria=False
-        )
         ring = base.mark_point(
-            shape="circle", filled=False, size=150, color=self.theme.alarm, opacity=1, strokeWidth=1.5, aria=False
+            shape="circle", filled=False, size=190, color=self.theme.alarm, opacity=1, strokeWidth=1.75
         )
-        cross = base.mark_point(shape=_CROSS, filled=False, size=60, color=self.theme.alarm, opacity=1, strokeWidth=2)
-        return [disc, ring, cross]
+        return [ring]
 
     def leaders(self, place: PanelLayout) -> list[Any]:
         """From the end of each line to its label, where the label had to move."""

@@ -59,7 +59,8 @@ def test_the_wire_limit_is_a_line_in_each_panel(chart: Chart) -> None:
 def test_notes_say_what_the_reader_has_to_know(chart: Chart) -> None:
     assert chart.notes == (
         "Number at a line's end: its plateau in GB/s, the median busbw of the largest sizes that agree within 5 % (band).",
-        "No plateau (the largest sizes differ by more, or span less than a factor of 4): all_gather at N = 4.",
+        "No plateau: all_gather at N = 4. The largest sizes differ by more than 5 %, span less than a factor of 4, "
+        "or carry marks.",
         "Left out, having no busbw: 1 row at N = 1, 1 row without data to move (barrier, S = 0).",
     )
 
@@ -90,7 +91,16 @@ def test_marked_rows_are_marked_points() -> None:
     chart = FIGURE.build([row("all_reduce", 2, MIB, 1e-3, marks=(mark,))], FigureOptions())
     (point,) = chart.panels[0].series[0].marked
     assert (point.x, point.y, point.marks) == (MIB, pytest.approx(MIB / 1e-3), (mark,))
-    assert "× Read with care: all_reduce, N = 2, 1 MiB: 3 samples only." in chart.notes
+    assert "○ Read with care: all_reduce, N = 2, 1 MiB: 3 samples only." in chart.notes
+
+
+def test_marked_points_make_no_plateau() -> None:
+    mark = Mark("drift", "the level drifts")
+    rows = [row("all_reduce", 2, int(size), size / 20e9) for size in SIZES]
+    assert FIGURE.build(rows, FigureOptions()).panels[0].series[0].value == pytest.approx(20e9)
+    rows = [row("all_reduce", 2, int(size), size / 20e9, marks=(mark,)) for size in SIZES]
+    chart = FIGURE.build(rows, FigureOptions())
+    assert (chart.panels[0].series[0].value, chart.panels[0].bands) == (None, ())
 
 
 def test_nothing_to_draw_is_said() -> None:

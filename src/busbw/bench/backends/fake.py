@@ -10,6 +10,7 @@ call's output again), hang=R (rank R stops answering at its 100th timed call), d
 
 from __future__ import annotations
 
+import base64
 import os
 import time
 from collections.abc import Sequence
@@ -193,8 +194,13 @@ class FakeBackend(Backend):
         if collective.moves_data is False:
             self.barrier()
             return
-        mine = [] if send is None else send.tolist()
-        inputs = {r: data for r, data in enumerate(self._seat.gather(mine)) if r in group.ranks}
+        mine = "" if send is None else base64.b64encode(send.tobytes()).decode()
+        kind = numpy_dtype(item.call.dtype or "uint8")
+        inputs = {
+            rank: np.frombuffer(base64.b64decode(data), kind)
+            for rank, data in enumerate(self._seat.gather(mine))
+            if rank in group.ranks
+        }
         place = Place(item.count, size, group.rank, item.call.root or 0)
         faulty = self.rank == max(self.options.fault_rank, 0)
         before = None if recv is None else recv.copy()
@@ -206,8 +212,7 @@ class FakeBackend(Backend):
             total: Any = None
             for rank, first in sources:
                 data = inputs[group.ranks[rank]][first : first + piece.length]
-                part = np.array(data, dtype=recv.dtype)
-                total = part if total is None else combine(total, part)
+                total = data if total is None else combine(total, data)
             if item.call.redop == "avg":
                 total = (total / size).astype(recv.dtype)
             recv[piece.start : piece.start + piece.length] = total

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from busbw.core.measurement import Measurement
 from busbw.errors import UsageError
-from busbw.plots.chart import Axis, Band, Chart, Panel, ReferenceLine
+from busbw.plots.chart import Axis, Band, Chart, Panel, ReferenceLine, Series
 from busbw.plots.figure import Figure, FigureOptions
 from busbw.plots.lines import Line, left_out, make_lines, marks_notes, repeats_note, select, to_series
 from busbw.units import format_rate
@@ -63,7 +63,7 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
         for line in lines:
             if line.world_size == world_size:
                 drawn = to_series(line, line.busbw_Bps)
-                plateau = find_plateau(drawn.x, drawn.y)
+                plateau = _plateau_of(drawn)
                 if plateau is None:
                     moving.append(f"{line.name} at N = {world_size}")
                 else:
@@ -77,6 +77,13 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
         tuple(panels),
         (*_plateau_notes(panels, moving), *repeats_note(lines), *marks_notes(lines), *left_out(rows)),
     )
+
+
+def _plateau_of(series: Series) -> Plateau | None:
+    """The plateau of the points that carry no mark."""
+    marked = {point.x for point in series.marked}
+    trusted = [(x, y) for x, y in zip(series.x, series.y, strict=True) if x not in marked]
+    return find_plateau([x for x, _ in trusted], [y for _, y in trusted])
 
 
 def _band(line: Line, plateau: Plateau) -> Band:
@@ -99,7 +106,10 @@ def _plateau_notes(panels: Sequence[Panel], moving: Sequence[str]) -> tuple[str,
         )
     if moving:
         shown = ", ".join(moving[:6]) + (f" and {len(moving) - 6} more" if len(moving) > 6 else "")
-        notes.append(f"No plateau (the largest sizes differ by more, or span less than a factor of 4): {shown}.")
+        which = f"No plateau: {shown}" if notes else "No line has a plateau"
+        notes.append(
+            f"{which}. The largest sizes differ by more than 5 %, span less than a factor of 4, or carry marks."
+        )
     return tuple(notes)
 
 

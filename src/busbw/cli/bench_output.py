@@ -1,0 +1,154 @@
+"""What `busbw bench` prints and writes while it runs: the table, the bar, the results file, the exports."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from busbw.bench.record import Record
+from busbw.bench.run import Launch, describe_run, variables_text
+from busbw.bench.settings import Settings
+from busbw.bench.work import call_key
+from busbw.cli.progress import ProgressBar
+from busbw.cli.table import Table
+from busbw.core.measurement import Measurement
+from busbw.errors import BusbwError, FileError, UsageError
+from busbw.formats import post_csv
+from busbw.units import MIB
+
+
+class Output:
+    """All that a run prints and writes: a sink of the run."""
+
+    def __init__(
+        self, args: argparse.Namespace, settings: Settings, worlds: list[int], sweep: list[dict[str, str]]
+    ) -> None:
+        self.args, self.settings = args, settings
+        self.rows: list[Measurement] = []
+        self.table = Table(color=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+        self.bar = ProgressBar(not args.quiet and not args.json)
+        self.record: Record | None = None
+        if args.resume and args.output is None:
+            raise UsageError("--resume needs the results file to go on with: -o FILE")
+        if args.csv is not None:
+            self._prove_writable(args.csv)
+        if args.output is not None:
+            run = describe_run(settings, worlds, args.repeats, sweep)
+            self.record = Record(args.output, run, resume=args.resume, overwrite=args.overwrite)
+            if self.record.earlier is not None:
+                self.rows.extend(self.record.earlier.measurements)
+                self._say(f"# {len(self.rows)} rows are in {args.output} already")
+
+    def done(self) -> dict[tuple[int, int, str], list[str]]:
+        """Keys of the rows on disk, by launch."""
+        found: dict[tuple[int, int, str], list[str]] = {}
+        for row in self.rows:
+            variables = {name: value for name, value in row.labels.items() if name.isupper()}
+            group = row.labels.get("group")
+            world = row.call.world_size if group is None else int(row.labels["world"])
+            key = call_key(row.call) if group is None else f"{call_key(row.call)} group {group}"
+            found.setdefault((world, row.repeat, variables_text(variables)), []).append(key)
+        return found
+
+    def launch(self, launch: Launch, ranks: list[dict[str, Any]]) -> None:
+        """Print and keep the mapping of ranks to devices."""
+        place = variables_text(launch.variables)
+        self._say(f"# N={launch.world_size}  backend {self.settings.backend}  {place}".rstrip())
+        for rank in ranks if len(ranks) <= 64 else ranks[:64]:
+            self._say(f"#   rank {rank['rank']:>3}  {rank['host']}  pid {rank['pid']}  {rank['device']}")
+        if launch.world_size == 1:
+            self._say("# N=1: nothing moves between ranks, so busbw is n/a; rows show what a call costs by itself")
+        if self.record is not None:
+            self.record.launch(
+                {
+                    "world_size": launch.world_size,
+                    "repeat": launch.repeat,
+                    "variables": dict(launch.variables),
+                    "ranks": ranks,
+                }
+            )
+
+    def plan(self, launch: Launch, labels: list[str], notes: list[str]) -> None:
+        """Print what is left out, and begin the bar."""
+        for text in notes:
+            self.note(text)
+        self.bar.begin(f"N={launch.world_size}", labels)
+
+    def at(self, index: int, phase: str) -> None:
+        """Move the bar."""
+        self.bar.at(index, phase)
+
+    def row(self, measurement: Measurement) -> None:
+        """Write a row, then print it: what is seen is on disk."""
+        if self.record is not None:
+            self.record.row(measurement)
+        self.rows.append(measurement)
+        if self.settings.method == "post":
+            self._print(post_line(measurement))
+            return
+        for line in self.table.lines(measurement):
+            self._print(line)
+
+    def note(self, text: str) -> None:
+        """Print and keep a note."""
+        self._say(f"# note: {text}")
+        if self.record is not None:
+            self.record.note(text)
+
+    def failed(self, error: BusbwError) -> None:
+        """The run ends badly: keep the reason beside the rows, and write the exports of what there is."""
+        self.bar.close()
+        if self.record is not None:
+            with contextlib.suppress(FileError):
+                self.record.note(f"ended early: {error}")
+        self.finish()
+        if self.record is not None:
+            kept = len(self.rows)
+            self._say(f"# {kept} row{'s' if kept != 1 else ''} kept in {self.args.output}; go on with --resume")
+
+    def finish(self) -> None:
+        """Write the exports and the legend."""
+        self.bar.close()
+        for line in self.table.legend():
+            self._say(line)
+        if self.args.csv is not None:
+            Path(self.args.csv).write_text(post_csv.write(self.rows), encoding="utf-8")
+        if self.args.json:
+            json.dump([row.row() for row in self.rows], sys.stdout, indent=1)
+            sys.stdout.write("\n")
+        if self.record is not None:
+            self.record.close()
+
+    def _prove_writable(self, path: str) -> None:
+        try:
+            with Path(path).open("a", encoding="utf-8"):
+                pass
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {error.strerror}; name another file with --csv") from error
+
+    def _say(self, line: str) -> None:
+        """A line that is not a row: to standard error when standard output is JSON."""
+        if self.args.json:
+            sys.stderr.write(line + "\n")
+        else:
+            self.bar.write(line)
+
+    def _print(self, line: str) -> None:
+        if self.args.json:
+            sys.stderr.write(line + "\n")
+        else:
+            self.bar.write(line)
+
+
+def post_line(row: Measurement) -> str:
+    """A row as the post's own program printed it."""
+    algbw, busbw = row.algbw_GBps or 0.0, row.busbw_GBps or 0.0
+    return (
+        f"{row.call.collective:15s} N={row.call.world_size} S={row.call.size_bytes / MIB:9.3f}MiB  t={row.time_s * 1e3:9.3f}ms  "
+        f"algbw={algbw:7.2f}GB/s  busbw={busbw:7.2f}GB/s"
+    )
