@@ -240,3 +240,56 @@ def test_options_of_nccl_are_refused_elsewhere(fake: Run, option: list[str]) -> 
     done = fake(*option)
     assert done.returncode == 2
     assert "means something with --backend nccl only, and this run uses fake" in done.stderr
+
+
+def until_the_first_line(words: list[str], stdout: int = subprocess.PIPE) -> tuple[int, str]:
+    """Run `busbw bench` as `| head -1` would: read one line, and leave."""
+    base = ["bench", "--backend", "fake", "--world", "2", "--op", "all_reduce", "--sizes", "8,4KiB"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "busbw", *base, *words], stdout=stdout, stderr=subprocess.PIPE, text=True
+    ) as process:
+        if process.stdout is not None:
+            process.stdout.readline()
+            process.stdout.close()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    return process.returncode, said
+
+
+def test_a_reader_that_leaves_costs_no_row_and_no_rank_is_blamed(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    status, said = until_the_first_line(["-o", str(out)])
+    assert status == 0
+    assert said == f"busbw bench: standard output: Broken pipe; the run goes on, its rows are in {out}\n"
+    results = read_results(str(out))
+    assert [row.call.size_bytes for row in results.measurements] == [8, 4096]
+    assert results.run.notes == ()
+
+
+def test_a_reader_that_leaves_ends_a_run_whose_rows_nobody_keeps() -> None:
+    status, said = until_the_first_line([])
+    assert status == 130
+    assert "standard output cannot be written any more: Broken pipe; -o FILE keeps the rows" in said
+    assert "rank" not in said
+
+
+def test_standard_output_on_a_full_disk_is_named() -> None:
+    with Path("/dev/full").open("w") as full:
+        status, said = until_the_first_line([], stdout=full.fileno())
+    assert status == 2
+    assert "standard output cannot be written any more: No space left on device" in said
+
+
+def test_one_file_cannot_be_both_results_and_csv(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    done = fake("-o", str(out), "--csv", str(tmp_path / "." / "r.jsonl"))
+    assert done.returncode == 2
+    assert "the same file" in done.stderr
+    assert not out.exists()
+
+
+def test_a_csv_that_cannot_be_written_at_the_end_is_one_line(fake: Run) -> None:
+    done = fake("--csv", "/dev/full", "--json")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "busbw bench: error: /dev/full: cannot be written: No space left on device"
+    assert len(json.loads(done.stdout)) == 1
