@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -293,3 +294,38 @@ def test_a_csv_that_cannot_be_written_at_the_end_is_one_line(fake: Run) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "busbw bench: error: /dev/full: cannot be written: No space left on device"
     assert len(json.loads(done.stdout)) == 1
+
+
+@pytest.mark.parametrize("option", [[], ["--resume"], ["--overwrite"]])
+@pytest.mark.parametrize(("name", "rule"), [(".", "Is a directory"), ("a" * 300, "File name too long")])
+def test_a_results_file_that_cannot_be_is_one_line(fake: Run, option: list[str], name: str, rule: str) -> None:
+    done = fake("-o", name, *option)
+    assert done.returncode == 2
+    assert done.stderr == f"busbw bench: error: {name}: cannot be written: {rule}; name another file with -o\n"
+
+
+def test_a_whole_last_line_without_its_end_is_kept(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    assert fake("-o", str(out)).returncode == 0
+    out.write_text(out.read_text().rstrip("\n"))
+    assert fake("-o", str(out), "--resume", "--sizes", "4KiB,8KiB").returncode == 0
+    assert [row.call.size_bytes for row in read_results(str(out)).measurements] == [4096, 8192]
+
+
+def test_two_runs_cannot_write_one_file(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with out.open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = fake("-o", str(out))
+    assert done.returncode == 2
+    assert "another run is writing it" in done.stderr
+
+
+def test_resume_may_wait_longer_and_take_more_worlds_and_repeats(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    assert fake("-o", str(out)).returncode == 0
+    more = ("--init-timeout", "99s", "--timeout", "99s", "--world", "2,3", "--repeats", "2")
+    done = fake("-o", str(out), "--resume", *more)
+    assert done.returncode == 0, done.stderr
+    taken = [(row.call.world_size, row.repeat) for row in read_results(str(out)).measurements]
+    assert taken == [(2, 0), (3, 0), (2, 1), (3, 1)]
