@@ -329,3 +329,30 @@ def test_resume_may_wait_longer_and_take_more_worlds_and_repeats(fake: Run, tmp_
     assert done.returncode == 0, done.stderr
     taken = [(row.call.world_size, row.repeat) for row in read_results(str(out)).measurements]
     assert taken == [(2, 0), (3, 0), (2, 1), (3, 1)]
+
+
+def test_what_the_ranks_would_refuse_is_refused_before_a_file_is_made(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    for words in (["--op", "broadcast", "-r", "2"], ["--split", "0-9999999999"], ["--op", ","], ["-d", ""]):
+        done = fake("-o", str(out), *words)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert not out.exists()
+
+
+def test_under_a_launcher_every_rank_hears_at_once_that_the_run_cannot_begin(tmp_path: Path) -> None:
+    words = ["bench", "--backend", "fake", "--op", "all_reduce", "-o", str(tmp_path / "missing" / "r.jsonl")]
+    places = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2))
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "busbw", *words],
+            env={**os.environ, **place, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for place in places
+    ]
+    said = [rank.communicate(timeout=30)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [2, 2]
+    assert "there is no directory" in said[0]
+    assert "Traceback" not in "".join(said)

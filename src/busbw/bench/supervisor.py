@@ -101,6 +101,8 @@ class Supervisor:
         self.child_output: Callable[[], str] = lambda: ""
         self.labels: list[str] = []
         self.verdict: BusbwError | None = None
+        self.refusal: BusbwError | None = None
+        """Why the run cannot begin: the verdict as soon as every rank is there to hear it."""
         self._rows: list[dict[str, Any]] = []
         self._values: dict[str, str] = {}
         self._waiting: dict[str, list[Rank]] = {}
@@ -202,6 +204,8 @@ class Supervisor:
         if int(word["world_size"]) != self.world_size:
             self.decide(RankMismatch(f"{rank} believes in {word['world_size']} ranks, rank 0 in {self.world_size}"))
         self._say(rank, "settings", settings=self.settings.to_json(), skip=self.skip, budget_s=self.run_budget_s)
+        if self.refusal is not None and len(self.ranks) == self.world_size:
+            self.decide(self.refusal)
         return rank
 
     def _hear(self, rank: Rank, word: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from busbw.bench.run import (
     run_launches,
 )
 from busbw.bench.settings import POST_SIZES, RankTime, Settings
+from busbw.bench.work import check_ranks
 from busbw.cli.bench_output import Output
 from busbw.core.collective import COLLECTIVES, PRIMITIVES, find_collective
 from busbw.core.dtype import find_dtype
@@ -128,7 +129,14 @@ def run(args: argparse.Namespace) -> int:
         _refuse_under_a_launcher(args, placement.launcher)
         return joined.run_rank(settings, placement, args.words)
     worlds = [role.world_size] if role is not None else _worlds(args.world, settings.backend)
-    output = Output(args, settings, worlds, sweep)
+    try:
+        for world in worlds:
+            check_ranks(settings, world)
+        output = Output(args, settings, worlds, sweep)
+    except BusbwError as error:
+        if role is not None:
+            joined.refuse(settings, role, error)
+        raise
     try:
         if role is not None:
             status = joined.supervise(settings, role, output)
@@ -155,6 +163,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
     if args.precision is not None and not 0 < args.precision < 1:
         raise UsageError(f"--precision {args.precision}: must be a share between 0 and 1, such as 0.02 for 2 %")
+    for name in ("op", "dtype", "redop"):
+        value = getattr(args, name)
+        if value is not None and not _list(value):
+            raise UsageError(f"--{name} {value!r}: names nothing; leave it away, or name one or more")
     settings = Settings(
         backend=args.backend,
         collectives=collectives,
