@@ -356,3 +356,15 @@ def test_under_a_launcher_every_rank_hears_at_once_that_the_run_cannot_begin(tmp
     assert [rank.returncode for rank in ranks] == [2, 2]
     assert "there is no directory" in said[0]
     assert "Traceback" not in "".join(said)
+
+
+def test_a_loop_of_mpi_is_refused_elsewhere(fake: Run) -> None:
+    done = fake("--loop", "compiled")
+    assert done.returncode == 2
+    assert "--loop compiled means something with --backend mpi only, and this run uses fake" in done.stderr
+
+
+def test_a_short_limit_is_not_named_as_zero(fake: Run) -> None:
+    done = fake("--fake", "fault=hang:1", "--timeout", "300ms")
+    assert done.returncode == 3
+    assert "(no progress for 300 ms)" in done.stderr

@@ -26,6 +26,7 @@ from busbw.bench import processes
 from busbw.bench.settings import Settings
 from busbw.bench.wire import MOST_LINE_BYTES, SILENCE_S, Address, decode, encode
 from busbw.errors import BusbwError, Interrupted, LaunchError, MeasurementError, RankLost, RankMismatch, UsageError
+from busbw.units import format_time
 
 _ERROR_GRACE_S = SILENCE_S + 0.6
 """How long a rank's own error waits for news of a rank that died or stopped."""
@@ -393,7 +394,7 @@ class Supervisor:
             return
         if all(now - r.moved > r.limit_s for r in alive):
             behind = min(alive, key=_order)
-            limit = f"no progress for {behind.limit_s:.0f} s"
+            limit = f"no progress for {format_time(behind.limit_s)}"
             if _order(behind) == _order(max(alive, key=_order)):
                 self.decide(RankLost(f"all ranks hang {self._where(behind)} ({limit}): the transport is stuck"))
             else:

@@ -236,6 +236,8 @@ def _resolve(settings: Settings) -> Settings:
     ):
         if asked and backend != "nccl":
             raise UsageError(f"{option} means something with --backend nccl only, and this run uses {backend}")
+    if settings.loop != "auto" and backend != "mpi":
+        raise UsageError(f"--loop {settings.loop} means something with --backend mpi only, and this run uses {backend}")
     sizes = settings.sizes
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))
