@@ -368,3 +368,7 @@ def test_a_short_limit_is_not_named_as_zero(fake: Run) -> None:
     done = fake("--fake", "fault=hang:1", "--timeout", "300ms")
     assert done.returncode == 3
     assert "(no progress for 300 ms)" in done.stderr
+
+
+def test_a_world_size_that_is_named_twice_is_run_once(fake: Run) -> None:
+    assert [row["world_size"] for row in rows_of(fake("--json", "--world", "2,3,2"))] == [2, 3]

@@ -317,7 +317,7 @@ def _worlds(text: str, backend: str) -> list[int]:
         worlds = []
     if not worlds or min(worlds) < 1:
         raise UsageError(f"--world {text!r}: must be one or more numbers of ranks, such as 2,4,8, or auto")
-    return worlds
+    return list(dict.fromkeys(worlds))
 
 
 def _refuse_under_a_launcher(args: argparse.Namespace, launcher: str) -> None:
