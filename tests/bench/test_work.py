@@ -58,6 +58,14 @@ def test_what_the_backend_cannot_do_is_left_out_with_its_reason() -> None:
     assert plan.notes == ("it has no float16: skipped",)
 
 
+def test_what_neither_place_can_do_is_left_out_with_both_reasons() -> None:
+    def no_uint64(collective: Collective, dtype: str, redop: str | None, in_place: bool) -> str | None:
+        return "it has no uint64" if in_place else "it has no out-of-place form"
+
+    plan = work_list(Settings(collectives=("all_reduce",), sizes=(8,), dtypes=("uint64",)), 2, no_uint64)
+    assert plan.notes == ("it has no out-of-place form; it has no uint64: skipped",)
+
+
 def test_a_size_that_does_not_fit_into_memory_is_left_out_and_named() -> None:
     plan = work_list(Settings(collectives=("all_reduce",), sizes=(1024, 1 << 20)), 2, anything, memory_bytes=100_000)
     assert [item.call.size_bytes for item in plan.items] == [1024]

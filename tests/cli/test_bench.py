@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -242,3 +243,134 @@ def test_options_of_nccl_are_refused_elsewhere(fake: Run, option: list[str]) -> 
     done = fake(*option)
     assert done.returncode == 2
     assert "means something with --backend nccl only, and this run uses fake" in done.stderr
+
+
+def until_the_first_line(words: list[str], stdout: int = subprocess.PIPE) -> tuple[int, str]:
+    """Run `busbw bench` as `| head -1` would: read one line, and leave."""
+    base = ["bench", "--backend", "fake", "--world", "2", "--op", "all_reduce", "--sizes", "8,4KiB"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "busbw", *base, *words], stdout=stdout, stderr=subprocess.PIPE, text=True
+    ) as process:
+        if process.stdout is not None:
+            process.stdout.readline()
+            process.stdout.close()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    return process.returncode, said
+
+
+def test_a_reader_that_leaves_costs_no_row_and_no_rank_is_blamed(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    status, said = until_the_first_line(["-o", str(out)])
+    assert status == 0
+    assert said == f"busbw bench: standard output: Broken pipe; the run goes on, its rows are in {out}\n"
+    results = read_results(str(out))
+    assert [row.call.size_bytes for row in results.measurements] == [8, 4096]
+    assert results.run.notes == ()
+
+
+def test_a_reader_that_leaves_ends_a_run_whose_rows_nobody_keeps() -> None:
+    status, said = until_the_first_line([])
+    assert status == 130
+    assert "standard output cannot be written any more: Broken pipe; -o FILE keeps the rows" in said
+    assert "rank" not in said
+
+
+def test_standard_output_on_a_full_disk_is_named() -> None:
+    with Path("/dev/full").open("w") as full:
+        status, said = until_the_first_line([], stdout=full.fileno())
+    assert status == 2
+    assert "standard output cannot be written any more: No space left on device" in said
+
+
+def test_one_file_cannot_be_both_results_and_csv(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    done = fake("-o", str(out), "--csv", str(tmp_path / "." / "r.jsonl"))
+    assert done.returncode == 2
+    assert "the same file" in done.stderr
+    assert not out.exists()
+
+
+def test_a_csv_that_cannot_be_written_at_the_end_is_one_line(fake: Run) -> None:
+    done = fake("--csv", "/dev/full", "--json")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "busbw bench: error: /dev/full: cannot be written: No space left on device"
+    assert len(json.loads(done.stdout)) == 1
+
+
+@pytest.mark.parametrize("option", [[], ["--resume"], ["--overwrite"]])
+@pytest.mark.parametrize(("name", "rule"), [(".", "Is a directory"), ("a" * 300, "File name too long")])
+def test_a_results_file_that_cannot_be_is_one_line(fake: Run, option: list[str], name: str, rule: str) -> None:
+    done = fake("-o", name, *option)
+    assert done.returncode == 2
+    assert done.stderr == f"busbw bench: error: {name}: cannot be written: {rule}; name another file with -o\n"
+
+
+def test_a_whole_last_line_without_its_end_is_kept(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    assert fake("-o", str(out)).returncode == 0
+    out.write_text(out.read_text().rstrip("\n"))
+    assert fake("-o", str(out), "--resume", "--sizes", "4KiB,8KiB").returncode == 0
+    assert [row.call.size_bytes for row in read_results(str(out)).measurements] == [4096, 8192]
+
+
+def test_two_runs_cannot_write_one_file(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with out.open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = fake("-o", str(out))
+    assert done.returncode == 2
+    assert "another run is writing it" in done.stderr
+
+
+def test_resume_may_wait_longer_and_take_more_worlds_and_repeats(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    assert fake("-o", str(out)).returncode == 0
+    more = ("--init-timeout", "99s", "--timeout", "99s", "--world", "2,3", "--repeats", "2")
+    done = fake("-o", str(out), "--resume", *more)
+    assert done.returncode == 0, done.stderr
+    taken = [(row.call.world_size, row.repeat) for row in read_results(str(out)).measurements]
+    assert taken == [(2, 0), (3, 0), (2, 1), (3, 1)]
+
+
+def test_what_the_ranks_would_refuse_is_refused_before_a_file_is_made(fake: Run, tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    for words in (["--op", "broadcast", "-r", "2"], ["--split", "0-9999999999"], ["--op", ","], ["-d", ""]):
+        done = fake("-o", str(out), *words)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert not out.exists()
+
+
+def test_under_a_launcher_every_rank_hears_at_once_that_the_run_cannot_begin(tmp_path: Path) -> None:
+    words = ["bench", "--backend", "fake", "--op", "all_reduce", "-o", str(tmp_path / "missing" / "r.jsonl")]
+    places = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2))
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "busbw", *words],
+            env={**os.environ, **place, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for place in places
+    ]
+    said = [rank.communicate(timeout=30)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [2, 2]
+    assert "there is no directory" in said[0]
+    assert "Traceback" not in "".join(said)
+
+
+def test_a_loop_of_mpi_is_refused_elsewhere(fake: Run) -> None:
+    done = fake("--loop", "compiled")
+    assert done.returncode == 2
+    assert "--loop compiled means something with --backend mpi only, and this run uses fake" in done.stderr
+
+
+def test_a_short_limit_is_not_named_as_zero(fake: Run) -> None:
+    done = fake("--fake", "fault=hang:1", "--timeout", "300ms")
+    assert done.returncode == 3
+    assert "(no progress for 300 ms)" in done.stderr
+
+
+def test_a_world_size_that_is_named_twice_is_run_once(fake: Run) -> None:
+    assert [row["world_size"] for row in rows_of(fake("--json", "--world", "2,3,2"))] == [2, 3]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 from busbw.cli.selftest import matrix
 
@@ -33,3 +35,14 @@ def test_the_matrix_has_a_dash_where_nothing_is_claimed() -> None:
     assert lines[3].split() == ["all_reduce", "sum", "-", "WRONG"]
     assert lines[4].split() == ["barrier", "ok"]
     assert lines[5].strip() == "all_reduce int8 sum: wrong: 3 elements"
+
+
+def test_a_backend_whose_library_is_missing_does_not_keep_the_others_from_their_test(
+    busbw: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('torch')\n")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    done = busbw("selftest", "--backend", "auto, fake", PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    assert "auto: not tested: measuring with torch needs torch, which is not installed" in done.stdout
+    assert "fake, N=2: ok" in done.stdout

@@ -37,3 +37,14 @@ def test_show_reads_standard_input(golden: Path) -> None:
     )
     assert done.returncode == 0
     assert "all_reduce" in done.stdout
+
+
+def test_show_says_that_a_file_holds_no_rows(busbw: Run, golden: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun.jsonl"
+    begun.write_text('{"type":"run","format":1}\n')
+    assert busbw("show", str(begun)).stdout == f"# {begun}: no rows\n"
+    assert "no rows of barrier" in busbw("show", str(golden / "post.csv"), "--op", "barrier").stdout
+
+
+def test_show_prints_one_form(busbw: Run, golden: Path) -> None:
+    assert busbw("show", "--json", "--csv", str(golden / "post.csv")).returncode == 2

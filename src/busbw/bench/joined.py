@@ -8,6 +8,7 @@ host the ranks find it by a name made from their common parent process; across h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from busbw.bench.run import Hub, Launch, Sink
 from busbw.bench.settings import Settings
 from busbw.bench.supervisor import Supervisor
 from busbw.bench.wire import Address
-from busbw.errors import LaunchError
+from busbw.errors import BusbwError, LaunchError
 
 
 class ResumableSink(Sink, Protocol):
@@ -79,10 +80,18 @@ def supervise(settings: Settings, role: Role, output: ResumableSink) -> int:
     return asyncio.run(_supervise(settings, role, output))
 
 
-async def _supervise(settings: Settings, role: Role, output: ResumableSink) -> int:
+def refuse(settings: Settings, role: Role, why: BusbwError) -> None:
+    """Tell every rank that the run cannot begin, so that none waits for a supervisor that will not come."""
+    with contextlib.suppress(BusbwError):
+        asyncio.run(_supervise(settings, role, None, why))
+
+
+async def _supervise(
+    settings: Settings, role: Role, output: ResumableSink | None, refusal: BusbwError | None = None
+) -> int:
     launch = Launch(role.world_size)
-    hub = Hub(launch, settings, [output])
-    skip = list(output.done().get((role.world_size, 0, ""), ()))
+    hub = Hub(launch, settings, [] if output is None else [output])
+    skip = [] if output is None else list(output.done().get((role.world_size, 0, ""), ()))
     supervisor = Supervisor(
         settings,
         role.world_size,
@@ -91,6 +100,7 @@ async def _supervise(settings: Settings, role: Role, output: ResumableSink) -> i
         address=Address(unix=role.unix),
         run_budget_s=settings.time_budget_s,
     )
+    supervisor.refusal = refusal
     hub.on_error = supervisor.decide
     try:
         address = await supervisor.listen(role.host or None)

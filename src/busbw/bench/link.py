@@ -17,6 +17,7 @@ import threading
 import time
 from typing import Any, NoReturn
 
+from busbw.bench import processes
 from busbw.bench.backends.base import Progress
 from busbw.bench.wire import BEAT_S, Address, decode, encode
 from busbw.errors import LaunchError
@@ -142,6 +143,7 @@ class Link:
     def _lost(self) -> None:
         """The supervisor is gone, so is the run: leave at once rather than wait in a collective for ever."""
         if not self._finished.is_set():
+            processes.remove_shared_memory(processes.shared_memory_of(os.getpid()))  # nobody else is left to do it
             os._exit(3)
 
     def _carry_out(self, word: dict[str, Any]) -> None:

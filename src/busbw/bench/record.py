@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,8 +23,13 @@ _MAY_DIFFER = (
     "time_budget_s",
     "row_budget_s",
     "max_bytes_by_default",
+    "worlds",
+    "repeats",
+    "sweep",
+    "init_timeout_s",
+    "timeout_s",
 )
-"""Settings that say which rows are wanted, not how a row is taken: a resumed run may change them."""
+"""Settings that say which rows are wanted or how long to wait, not how a row is taken: a resumed run may change them."""
 
 
 class Record:
@@ -31,27 +38,32 @@ class Record:
     def __init__(self, path: str, run: Run, *, resume: bool = False, overwrite: bool = False) -> None:
         self.path = Path(path)
         self.earlier: Results | None = None
-        if not self.path.parent.is_dir():
-            raise FileError(
-                f"{path}: there is no directory {self.path.parent}: make it first, or name another file with -o"
-            )
-        exists = self.path.exists() and self.path.stat().st_size > 0
-        if exists and not resume and not overwrite:
-            raise UsageError(
-                f"{path} exists: add --resume to go on where it stopped, --overwrite, or name another file"
-            )
-        if exists and resume:
-            self.earlier = busbw_jsonl.read(self.path.read_text(encoding="utf-8", errors="replace"), path)
-            _same_way(path, self.earlier.run, run)
+        if resume and overwrite:
+            raise UsageError("--resume goes on with the results file and --overwrite replaces it: use one of them")
         try:
-            self._file: TextIO = self.path.open("a" if exists and resume else "w", encoding="utf-8")
+            if not self.path.parent.is_dir():
+                raise FileError(
+                    f"{path}: there is no directory {self.path.parent}: make it first, or name another file with -o"
+                )
+            self._file: TextIO = self.path.open("a", encoding="utf-8")
+            self._lock()
+            exists = os.fstat(self._file.fileno()).st_size > 0
             if exists and resume:
-                self._cut_partial_line()
+                self.earlier = busbw_jsonl.read(self.path.read_text(encoding="utf-8", errors="replace"), path)
+                _same_way(path, self.earlier.run, run)
+                self._end_last_line()
+            elif exists and overwrite:
+                self._file.truncate(0)
+            elif exists:
+                raise UsageError(
+                    f"{path} exists: add --resume to go on where it stopped, --overwrite, or name another file"
+                )
             self._check_space()
             if self.earlier is None:
                 self._write(busbw_jsonl.run_record(run))
         except OSError as error:
-            raise FileError(f"{path}: cannot be written: {error.strerror}; name another file with -o") from error
+            name = path or "-o ''"
+            raise FileError(f"{name}: cannot be written: {error.strerror}; name another file with -o") from error
 
     def launch(self, launch: dict[str, Any]) -> None:
         """The ranks of a launch have started."""
@@ -81,11 +93,31 @@ class Record:
         self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
         self._file.flush()
 
-    def _cut_partial_line(self) -> None:
-        """A line that an earlier crash has cut goes, so that the next one starts at its own beginning."""
+    def _lock(self) -> None:
+        """Keep a second run from writing the same file, until this process ends."""
+        if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileError(
+                f"{self.path}: another run is writing it: wait for its end, or name another file with -o"
+            ) from error
+        except OSError:
+            pass  # a file system without locks
+
+    def _end_last_line(self) -> None:
+        """Let the next line start at its own beginning: a whole last line gets its end, one that a crash has cut goes."""
         data = self.path.read_bytes()
-        if data and not data.endswith(b"\n"):
-            self._file.truncate(data.rfind(b"\n") + 1)
+        if data.endswith(b"\n"):
+            return
+        start = data.rfind(b"\n") + 1
+        try:
+            json.loads(data[start:])
+        except ValueError:
+            self._file.truncate(start)
+        else:
+            self._file.write("\n")
 
     def _check_space(self) -> None:
         room = os.statvfs(self.path.parent)

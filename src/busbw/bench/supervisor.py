@@ -26,6 +26,7 @@ from busbw.bench import processes
 from busbw.bench.settings import Settings
 from busbw.bench.wire import MOST_LINE_BYTES, SILENCE_S, Address, decode, encode
 from busbw.errors import BusbwError, Interrupted, LaunchError, MeasurementError, RankLost, RankMismatch, UsageError
+from busbw.units import format_time
 
 _ERROR_GRACE_S = SILENCE_S + 0.6
 """How long a rank's own error waits for news of a rank that died or stopped."""
@@ -101,6 +102,8 @@ class Supervisor:
         self.child_output: Callable[[], str] = lambda: ""
         self.labels: list[str] = []
         self.verdict: BusbwError | None = None
+        self.refusal: BusbwError | None = None
+        """Why the run cannot begin: the verdict as soon as every rank is there to hear it."""
         self._rows: list[dict[str, Any]] = []
         self._values: dict[str, str] = {}
         self._waiting: dict[str, list[Rank]] = {}
@@ -202,6 +205,8 @@ class Supervisor:
         if int(word["world_size"]) != self.world_size:
             self.decide(RankMismatch(f"{rank} believes in {word['world_size']} ranks, rank 0 in {self.world_size}"))
         self._say(rank, "settings", settings=self.settings.to_json(), skip=self.skip, budget_s=self.run_budget_s)
+        if self.refusal is not None and len(self.ranks) == self.world_size:
+            self.decide(self.refusal)
         return rank
 
     def _hear(self, rank: Rank, word: dict[str, Any]) -> None:
@@ -389,7 +394,7 @@ class Supervisor:
             return
         if all(now - r.moved > r.limit_s for r in alive):
             behind = min(alive, key=_order)
-            limit = f"no progress for {behind.limit_s:.0f} s"
+            limit = f"no progress for {format_time(behind.limit_s)}"
             if _order(behind) == _order(max(alive, key=_order)):
                 self.decide(RankLost(f"all ranks hang {self._where(behind)} ({limit}): the transport is stuck"))
             else:

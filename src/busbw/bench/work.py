@@ -123,7 +123,7 @@ def _placements(
             reasons[in_place] = reason
     wanted = {"auto": possible[:1], "in-place": [True], "out-of-place": [False], "both": [False, True]}[asked]
     if not possible:
-        note(f"{next(iter(reasons.values()))}: skipped")
+        note(f"{'; '.join(dict.fromkeys(reasons.values()))}: skipped")
         return ()
     for in_place in wanted:
         if in_place not in possible and (asked != "both" or collective.in_place_offset is not None or not in_place):
@@ -140,6 +140,13 @@ def _roots(settings: Settings, collective: Collective, world_size: int) -> tuple
         if root >= world_size:
             raise UsageError(f"--root {root}: must be below the world size, {world_size}")
     return settings.roots
+
+
+def check_ranks(settings: Settings, world_size: int) -> None:
+    """Refuse a split or a root that does not suit this many ranks: UsageError, before any of them is started."""
+    for group in split_groups(settings.split, world_size):
+        for name in settings.collectives:
+            _roots(settings, find_collective(name), len(group))
 
 
 def split_groups(split: str | None, world_size: int) -> tuple[tuple[int, ...], ...]:
@@ -162,18 +169,21 @@ def split_groups(split: str | None, world_size: int) -> tuple[tuple[int, ...], .
             groups.setdefault(rank % k if by_remainder else rank // k, []).append(rank)
         return tuple(tuple(group) for _, group in sorted(groups.items()))
     parts = text.split("/") if "/" in text else text.split(",")
-    found = tuple(_rank_list(part, split) for part in parts)
+    found = tuple(_rank_list(part, split, world_size) for part in parts)
     flat = sorted(rank for group in found for rank in group)
     if flat != list(range(world_size)):
         raise UsageError(f"--split {split!r} must name each of the ranks 0-{world_size - 1} exactly once, not {flat}")
     return found
 
 
-def _rank_list(text: str, split: str) -> tuple[int, ...]:
+def _rank_list(text: str, split: str, world_size: int) -> tuple[int, ...]:
     ranks: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
         if match is None:
             raise UsageError(f"--split {split!r}: write 'mod 2', 'div 4', or ranges such as 0-3,4-7")
-        ranks.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last >= world_size:
+            raise UsageError(f"--split {split!r} names rank {last}, and the ranks are 0-{world_size - 1}")
+        ranks.extend(range(first, last + 1))
     return tuple(ranks)

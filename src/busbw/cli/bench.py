@@ -15,6 +15,7 @@ from busbw.bench.run import (
     run_launches,
 )
 from busbw.bench.settings import POST_SIZES, RankTime, Settings
+from busbw.bench.work import check_ranks
 from busbw.cli.bench_output import Output
 from busbw.core.collective import COLLECTIVES, PRIMITIVES, find_collective
 from busbw.core.dtype import find_dtype
@@ -128,7 +129,14 @@ def run(args: argparse.Namespace) -> int:
         _refuse_under_a_launcher(args, placement.launcher)
         return joined.run_rank(settings, placement, args.words)
     worlds = [role.world_size] if role is not None else _worlds(args.world, settings.backend)
-    output = Output(args, settings, worlds, sweep)
+    try:
+        for world in worlds:
+            check_ranks(settings, world)
+        output = Output(args, settings, worlds, sweep)
+    except BusbwError as error:
+        if role is not None:
+            joined.refuse(settings, role, error)
+        raise
     try:
         if role is not None:
             status = joined.supervise(settings, role, output)
@@ -155,6 +163,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
     if args.precision is not None and not 0 < args.precision < 1:
         raise UsageError(f"--precision {args.precision}: must be a share between 0 and 1, such as 0.02 for 2 %")
+    for name in ("op", "dtype", "redop"):
+        value = getattr(args, name)
+        if value is not None and not _list(value):
+            raise UsageError(f"--{name} {value!r}: names nothing; leave it away, or name one or more")
     settings = Settings(
         backend=args.backend,
         collectives=collectives,
@@ -224,6 +236,8 @@ def _resolve(settings: Settings) -> Settings:
     ):
         if asked and backend != "nccl":
             raise UsageError(f"{option} means something with --backend nccl only, and this run uses {backend}")
+    if settings.loop != "auto" and backend != "mpi":
+        raise UsageError(f"--loop {settings.loop} means something with --backend mpi only, and this run uses {backend}")
     sizes = settings.sizes
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))
@@ -303,7 +317,7 @@ def _worlds(text: str, backend: str) -> list[int]:
         worlds = []
     if not worlds or min(worlds) < 1:
         raise UsageError(f"--world {text!r}: must be one or more numbers of ranks, such as 2,4,8, or auto")
-    return worlds
+    return list(dict.fromkeys(worlds))
 
 
 def _refuse_under_a_launcher(args: argparse.Namespace, launcher: str) -> None:

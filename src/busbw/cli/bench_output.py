@@ -17,7 +17,7 @@ from busbw.bench.work import call_key
 from busbw.cli.progress import ProgressBar
 from busbw.cli.table import Table
 from busbw.core.measurement import Measurement
-from busbw.errors import BusbwError, FileError, UsageError
+from busbw.errors import BusbwError, FileError, Interrupted, UsageError
 from busbw.formats import post_csv
 from busbw.units import MIB
 
@@ -36,13 +36,16 @@ class Output:
         if args.resume and args.output is None:
             raise UsageError("--resume needs the results file to go on with: -o FILE")
         if args.csv is not None:
+            if args.output is not None and os.path.realpath(args.csv) == os.path.realpath(args.output):
+                raise UsageError(f"-o {args.output} --csv {args.csv}: the same file, which can hold one of them only")
             self._prove_writable(args.csv)
         if args.output is not None:
             run = describe_run(settings, worlds, args.repeats, sweep)
             self.record = Record(args.output, run, resume=args.resume, overwrite=args.overwrite)
             if self.record.earlier is not None:
                 self.rows.extend(self.record.earlier.measurements)
-                self._say(f"# {len(self.rows)} rows are in {args.output} already")
+                count = len(self.rows)
+                self._say(f"# {count} row{'s are' if count != 1 else ' is'} in {args.output} already")
 
     def done(self) -> dict[tuple[int, int, str], list[str]]:
         """Keys of the rows on disk, by launch."""
@@ -89,10 +92,10 @@ class Output:
             self.record.row(measurement)
         self.rows.append(measurement)
         if self.settings.method == "post":
-            self._print(post_line(measurement))
+            self._say(post_line(measurement))
             return
         for line in self.table.lines(measurement):
-            self._print(line)
+            self._say(line)
 
     def note(self, text: str) -> None:
         """Print and keep a note."""
@@ -106,7 +109,10 @@ class Output:
         if self.record is not None:
             with contextlib.suppress(FileError):
                 self.record.note(f"ended early: {error}")
-        self.finish()
+        try:
+            self.finish()
+        except FileError as lost:
+            self._say(f"# note: {lost}")
         if self.record is not None:
             kept = len(self.rows)
             self._say(f"# {kept} row{'s' if kept != 1 else ''} kept in {self.args.output}; go on with --resume")
@@ -116,13 +122,17 @@ class Output:
         self.bar.close()
         for line in self.table.legend():
             self._say(line)
-        if self.args.csv is not None:
-            Path(self.args.csv).write_text(post_csv.write(self.rows), encoding="utf-8")
+        if self.record is not None:
+            self.record.close()
         if self.args.json:
             json.dump([row.row() for row in self.rows], sys.stdout, indent=1)
             sys.stdout.write("\n")
-        if self.record is not None:
-            self.record.close()
+        if self.args.csv is not None:
+            try:
+                Path(self.args.csv).write_text(post_csv.write(self.rows), encoding="utf-8")
+            except OSError as error:
+                kept = "" if self.record is None else f"; busbw show --csv {self.args.output} prints it"
+                raise FileError(f"{self.args.csv}: cannot be written: {error.strerror}{kept}") from error
 
     def _prove_writable(self, path: str) -> None:
         try:
@@ -132,17 +142,29 @@ class Output:
             raise FileError(f"{path}: cannot be written: {error.strerror}; name another file with --csv") from error
 
     def _say(self, line: str) -> None:
-        """A line that is not a row: to standard error when standard output is JSON."""
-        if self.args.json:
-            sys.stderr.write(line + "\n")
-        else:
-            self.bar.write(line)
+        """Print a line: to standard error when standard output is JSON."""
+        try:
+            if self.args.json:
+                sys.stderr.write(line + "\n")
+            else:
+                self.bar.write(line)
+        except OSError as error:
+            self._screen_is_gone(error)
 
-    def _print(self, line: str) -> None:
+    def _screen_is_gone(self, error: OSError) -> None:
+        """Nobody reads what is printed (`| head`), or its disk is full: go on where the rows are kept, else stop."""
+        stream = sys.stderr if self.args.json else sys.stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if self.args.json:
-            sys.stderr.write(line + "\n")
-        else:
-            self.bar.write(line)
+            return
+        kept = self.args.output if self.args.output is not None else self.args.csv
+        if kept is None:
+            why = f"standard output cannot be written any more: {error.strerror}; -o FILE keeps the rows"
+            raise Interrupted(why) if isinstance(error, BrokenPipeError) else FileError(why)
+        with contextlib.suppress(OSError):
+            sys.stderr.write(
+                f"busbw bench: standard output: {error.strerror}; the run goes on, its rows are in {kept}\n"
+            )
 
 
 def post_line(row: Measurement) -> str:

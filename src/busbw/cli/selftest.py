@@ -38,11 +38,13 @@ def run(args: argparse.Namespace) -> int:
     """Test each backend, print its matrix; 1 when anything claimed does not work."""
     if args.world < 1:
         raise UsageError(f"--world {args.world}: must be at least 1")
-    names = args.backend.split(",") if args.backend else [resolve_backend("auto"), "mpi"]
+    names = [name.strip() for name in args.backend.split(",")] if args.backend else ["auto", "mpi"]
     found: dict[str, dict[str, str]] = {}
     unusable: dict[str, str] = {}
-    for name in names:
+    for asked in names:
+        name = asked
         try:
+            name = resolve_backend(asked)
             found[name] = try_backend(name, args.world, args.fake)
         except (MissingDependency, LaunchError) as error:
             unusable[name] = str(error)

@@ -18,8 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Files, and how to print them."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="results; - is standard input")
     parser.add_argument("--op", help="only these collectives")
-    parser.add_argument("--json", action="store_true", help="rows as a JSON list")
-    parser.add_argument("--csv", action="store_true", help="the post's six columns")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="rows as a JSON list")
+    form.add_argument("--csv", action="store_true", help="the post's six columns")
     parser.add_argument("-v", "--verbose", action="store_true", help="also the run, its settings and its notes")
 
 
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.writelines(f"#   {name}: {value}\n" for name, value in results.run.settings.items())
         for row in rows:
             sys.stdout.writelines(f"{line}\n" for line in table.lines(row))
+        if not rows:
+            sys.stdout.write(f"# {path}: no rows{' of ' + args.op if wanted else ''}\n")
         sys.stdout.writelines(f"# note: {note}\n" for note in results.run.notes)
     if args.json:
         json.dump([row.row() for row in pooled], sys.stdout, indent=1)

@@ -36,7 +36,7 @@ def import_torch() -> Any:
         import torch
         import torch.distributed
     except ImportError as error:
-        raise MissingDependency("torch", "torch", "the torch backends") from error
+        raise MissingDependency("torch", "torch", "measuring with torch") from error
     if not torch.distributed.is_available():
         raise LaunchError("this torch was built without torch.distributed")
     return torch
