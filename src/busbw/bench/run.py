@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from busbw._version import __version__
 from busbw.bench import processes
+from busbw.bench.backends.base import LAUNCH_VARIABLE
 from busbw.bench.environment import environment
 from busbw.bench.rank import ADDRESS_VARIABLE, PARENT_VARIABLE
 from busbw.bench.settings import Settings
@@ -241,6 +242,7 @@ def _commands(settings: Settings, launch: Launch, address: str) -> dict[int, tup
     base = {name: value for name, value in os.environ.items() if not name.startswith(("PMI_", "PMIX_", "OMPI_COMM_"))}
     base.update(launch.variables)
     base[ADDRESS_VARIABLE] = address
+    base[LAUNCH_VARIABLE] = str(launch.repeat)
     base.setdefault("OMP_NUM_THREADS", "1")
     if settings.register:
         base["TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"] = "1"

@@ -18,6 +18,9 @@ from busbw.errors import UsageError
 Issue = Callable[[], object]
 """Issues one call; on a CPU backend it returns when this rank's part is done."""
 
+LAUNCH_VARIABLE = "BUSBW_LAUNCH"
+"""The environment variable that tells a rank which launch of the same work it belongs to, from 0."""
+
 
 class Progress:
     """Where this rank is; the timed loop stores its index here and the heartbeat reads it, so it costs no call."""

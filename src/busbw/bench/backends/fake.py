@@ -4,7 +4,7 @@ Time does not pass; the clock advances by what the model says, alpha + S f(N)/B 
 the supervisor, whenever the input was filled anew since the last call, so that checking is real.
 
 `--fake "alpha=5us,bandwidth=20GB/s,jitter=0.05,fault=swap"` sets it up; the keys are those of FakeOptions, and those of
-the noise (see fake_noise). Faults: swap (two shards change places), drop (one contribution is left out), stale (the last
+the noise (see fake_noise), where each launch of `--repeats` draws its own and `seed` tells two runs apart. Faults: swap (two shards change places), drop (one contribution is left out), stale (the last
 call's output again), hang=R (rank R stops answering at its 100th timed call), die=R, raise=R.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Device, Group, Issue, Progress, Seat, tile
+from busbw.bench.backends.base import LAUNCH_VARIABLE, Backend, Device, Group, Issue, Progress, Seat, tile
 from busbw.bench.backends.fake_noise import NoiseModel, parse_noise
 from busbw.bench.check import numpy_dtype
 from busbw.bench.work import Item
@@ -94,7 +94,9 @@ class FakeBackend(Backend):
     def start(self, seat: Seat, timeout_s: float) -> None:
         """Join the other ranks: they meet at the supervisor."""
         self.rank, self.world_size, self._seat = seat.rank, seat.world_size, seat
-        self.noise: NoiseModel = parse_noise(self.options.noise, rank=seat.rank)
+        self.noise: NoiseModel = parse_noise(
+            self.options.noise, rank=seat.rank, launch=int(os.environ.get(LAUNCH_VARIABLE, "0"))
+        )
 
     def versions(self) -> dict[str, str]:
         """Nothing that decides the speed."""
@@ -130,6 +132,7 @@ class FakeBackend(Backend):
             base_s *= self.options.slow_factor
         self._base_s = base_s
         self._moves_next = True
+        self.noise.begin_row()
 
         def issue() -> None:
             if self._moves_next:
