@@ -13,6 +13,7 @@ from busbw._version import __version__
 
 if TYPE_CHECKING:
     from busbw.bench import measure
+    from busbw.comparing import Comparison, Gate, check, compare
     from busbw.core.call import Call
     from busbw.core.collective import Collective
     from busbw.core.cost_model import CostModel, Estimate
@@ -39,11 +40,13 @@ __all__ = [
     "BusbwError",
     "Call",
     "Collective",
+    "Comparison",
     "CostModel",
     "Estimate",
     "Facts",
     "FileError",
     "Finding",
+    "Gate",
     "Interrupted",
     "LaunchError",
     "Measurement",
@@ -57,6 +60,8 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "check",
+    "compare",
     "explain",
     "fit",
     "measure",
@@ -66,14 +71,18 @@ __all__ = [
 _HOMES = {
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
-    "Facts": "busbw.core.finding",
-    "Finding": "busbw.core.finding",
+    "Comparison": "busbw.comparing",
     "CostModel": "busbw.core.cost_model",
     "Estimate": "busbw.core.cost_model",
+    "Facts": "busbw.core.finding",
+    "Finding": "busbw.core.finding",
+    "Gate": "busbw.comparing",
     "Measurement": "busbw.core.measurement",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "check": "busbw.comparing",
+    "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
     "measure": "busbw.bench",

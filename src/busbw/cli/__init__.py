@@ -21,6 +21,8 @@ COMMANDS = {
     "fit": "launch, alpha, B and regimes, with intervals",
     "explain": "is it good, and why not better? laws that hold or fail, walls, causes, the next measurement",
     "doctor": "what on this host costs collectives time? reads only: ACS, links, NICs, clocks, NUMA, variables",
+    "compare": "two runs: what changed, and is it real; exit status for CI",
+    "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "plot": "draw figures as SVG and PNG",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
