@@ -108,3 +108,33 @@ def test_parse_reads_every_key():
 def test_a_wrong_text_is_answered_with_the_rule(text, message):
     with pytest.raises(UsageError, match=message):
         parse_noise(text)
+
+
+def test_launch_jitter_is_shared_by_all_rows_and_ranks_of_a_launch():
+    first = [
+        [NoiseModel(launch_jitter=0.1, seed=4, rank=rank, launch=launch).draw(1.0, 2).tolist() for rank in (0, 1)]
+        for launch in range(2000)
+    ]
+    assert all(one == other and one[0] == one[1] for one, other in first)
+    factors = np.array([one[0] for one, _ in first])
+    assert np.median(factors) == pytest.approx(1, abs=0.01)
+    assert factors.std() / factors.mean() == pytest.approx(0.1, rel=0.05)
+
+
+def test_row_jitter_is_drawn_for_each_row_and_shared_by_the_ranks():
+    rows = {}
+    for rank in (0, 1):
+        noise = NoiseModel(row_jitter=0.1, seed=4, rank=rank)
+        rows[rank] = []
+        for _ in range(2000):
+            noise.begin_row()
+            rows[rank].append(noise.draw(1.0, 1)[0])
+    assert rows[0] == rows[1]
+    assert np.std(np.log(rows[0])) == pytest.approx(0.1, rel=0.05)
+    assert abs(lag1(np.array(rows[0]))) < 0.06
+
+
+def test_launches_draw_calls_of_their_own_and_the_first_those_of_a_single_launch():
+    draw = [NoiseModel(jitter=0.1, launch=launch).draw(1.0, 20_000) for launch in (0, 1)]
+    assert draw[0].tolist() == NoiseModel(jitter=0.1).draw(1.0, 20_000).tolist()
+    assert abs(np.corrcoef(draw[0], draw[1])[0, 1]) < 0.03
