@@ -10,7 +10,7 @@ from pathlib import Path
 
 from busbw.cli.table import number
 from busbw.comparing import Comparison, compare
-from busbw.comparing.comparison import CANNOT_TELL, CurveComparison, RowComparison
+from busbw.comparing.comparison import CANNOT_TELL, CurveComparison, RowComparison, change_text
 from busbw.comparing.launches import ASSUMED, MODERATED, PERMUTATION
 from busbw.core.measurement import Results
 from busbw.errors import UsageError
@@ -18,12 +18,12 @@ from busbw.formats import read_results
 from busbw.units import GB, format_size
 
 _METHODS = {
-    PERMUTATION: "launches permuted; at most 5 % false alarms in the whole comparison",
-    MODERATED: "few launches: moderated t-tests and an assumed spread, at most 5 % false alarms under it",
+    PERMUTATION: "launches permuted; a false alarm anywhere has a probability of 3 %",
+    MODERATED: "few launches: moderated t-tests and an assumed spread",
     ASSUMED: "too few launches for a test: an assumed spread",
 }
-_COLUMNS = f"# {'size':>12} {'time A':>10} {'time B':>10} {'busbw A':>8} {'busbw B':>8} {'B/A':>7} {'95 % interval':>15} {'reach':>7}  verdict"
-_UNITS = f"# {'':>12} {'(us)':>10} {'(us)':>10} {'(GB/s)':>8} {'(GB/s)':>8} {'(time)':>7} {'':>15} {'':>7}"
+_COLUMNS = f"# {'size':>12} {'time A':>10} {'time B':>10} {'busbw A':>8} {'busbw B':>8} {'B/A':>7} {'95 % interval':>15} {'reach':>8}  verdict"
+_UNITS = f"# {'':>12} {'(us)':>10} {'(us)':>10} {'(GB/s)':>8} {'(GB/s)':>8} {'(time)':>7}"
 _MOST_LISTED = 10
 
 
@@ -154,7 +154,7 @@ def _together(curve: CurveComparison) -> str:
 def _ratio(part: RowComparison | CurveComparison) -> str:
     ratio = part.ratio
     interval = f"{ratio.low:.3f}-{ratio.high:.3f}"
-    return f"{ratio.ratio:>7.3f} {interval:>15} {ratio.reach:>7.1%}  {ratio.verdict}"
+    return f"{ratio.ratio:>7.3f} {interval:>15} {change_text(ratio.reach):>8}  {ratio.verdict}"
 
 
 def _listed(what: str, items: list[str]) -> Iterator[str]:

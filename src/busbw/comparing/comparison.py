@@ -62,8 +62,16 @@ class Ratio:
         }
 
 
-ALPHA = 0.05
-"""The probability of a false alarm anywhere in the comparison."""
+def change_text(share: float) -> str:
+    """A change of the time in words: `3.2%`, or `x 5.8` where it is more than double."""
+    if share < 1:
+        return f"{share:.1%}"
+    return f"x {1 + share:.3g}" if share < 1000 else "x 1000+"
+
+
+ALPHA = 0.03
+"""The probability of a false alarm anywhere in the comparison: below the 5 % that are promised, since the test is exact
+and would spend all of them."""
 
 
 def _exp(x: float) -> float:
@@ -165,7 +173,8 @@ class Comparison:
         if verdict == CANNOT_TELL:
             return (
                 f"cannot tell: of {_count(self.untold, 'row')} among {len(self.rows)} nothing can be said; in the "
-                f"median row a change below {self.cannot_tell_below:.1%} would not be told from luck"
+                f"median row a change below {change_text(self.cannot_tell_below)} is not told from the luck of a "
+                "launch: more --repeats narrow it"
             )
         untold = f"; of {_count(self.untold, 'row')} nothing can be said" if self.untold else ""
         if verdict == SAME:

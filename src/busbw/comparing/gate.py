@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from busbw.comparing.comparison import CANNOT_TELL, SLOWER, Comparison
+from busbw.comparing.comparison import CANNOT_TELL, SLOWER, Comparison, change_text
 from busbw.comparing.matching import Work, work_of
 from busbw.comparing.rules import Rule
 from busbw.comparing.two_runs import compare
@@ -186,7 +186,7 @@ def _by_baseline(comparison: Comparison, fail_on_unknown: bool) -> list[Outcome]
     parts += [(f"{curve.name} ({curve.rows} rows together)", curve.ratio) for curve in comparison.curves]
     for text, ratio in parts:
         bad = ratio.verdict == SLOWER or (fail_on_unknown and ratio.verdict == CANNOT_TELL)
-        word = f"{ratio.verdict}; no change below {ratio.reach:.1%} could be told"
+        word = f"{ratio.verdict}; no change below {change_text(ratio.reach)} could be told"
         outcomes.append(
             Outcome(
                 rule, text, not bad, f"time x {ratio.ratio:.3f} (95 %: {ratio.low:.3f} to {ratio.high:.3f}): {word}"

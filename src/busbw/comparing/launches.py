@@ -11,10 +11,13 @@ a side, and many rows. So, on logarithms of the times (x = log t; a difference o
    capped at those of the pooled variance of correlated rows, ``nu R / (1 + (R - 1) mean r^2)``.
 2. Beside its rows, the launches of a curve (one collective, N, dtype, ...) are compared by the mean over its rows, and
    so are all rows together: a change that is too small for any row, but common to all, is found there.
-3. All of these are one family, in which a false alarm anywhere has at most 5 % probability: by permuting the launches'
+3. All of these are one family, in which a false alarm anywhere has at most the probability `alpha`: by permuting the launches'
    sides, with the step-down maximum of |z| (Westfall & Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1).
    It holds for any distribution of launches and any correlation of rows, and needs about four launches a side: the
-   real division must be able to be the most extreme of all at that probability.
+   real division must be able to be extreme enough among all.
+   A launch that fell into a hole (another job, a clock that dropped) must not decide: in each division a time that lies
+   more than 4 robust standard deviations (1.4826 MAD; the row's, or the usual row's where that is larger) from its
+   side's median is moved to there.
 4. With fewer launches a t-test would have to be believed, and machines that flip between two speeds break it: two fast
    launches against two slow ones look like a certain difference. So a row is also not taken to repeat better than the
    `assumed` spread of its kind, and Holm's correction replaces the permutations. With one launch a side the assumed
@@ -47,7 +50,8 @@ PERMUTATION, MODERATED, ASSUMED = "permutation", "moderated-t", "assumed-spread"
 
 LEAST_SPREAD = 0.001
 """No row is taken to repeat better than this (a share): printed digits and clocks do not."""
-_MOST_WAYS = 3000
+_MOST_WAYS, _MOST_AT_ONCE = 1000, 1_000_000
+_OUTLIER = 4.0
 _LEAST_ROWS_FOR_PRIOR = 4
 _Z95 = NormalDist().inv_cdf(0.975)
 
@@ -64,6 +68,8 @@ class Decision:
     p: Floats
     reach: Floats
     method: str
+    logs: Floats
+    """The logarithms that were compared: those given, outliers moved in."""
 
 
 def decide(
@@ -83,25 +89,36 @@ def decide(
     observed = is_b[None, :].astype(float)
     can_estimate = bool(present.sum(axis=0).min() >= _LEAST_LAUNCHES)
     cap = _pooled_degrees(filled, seen, is_b) if can_estimate else 0.0
-    difference, error, degrees = (part[0] for part in _moderated(family, present, observed, rows, cap))
-    z = _to_z(np.abs(difference) / error, degrees)
     if can_estimate and _least_p(is_b) <= alpha:
-        d, e, nu = _moderated(family, present, _divisions(is_b), rows, cap)
-        p, critical = _step_down(z, _to_z(np.abs(d) / e, nu), alpha)
-        return Decision(difference, _from_z(_Z95, degrees) * error, p, _from_z(critical, degrees) * error, PERMUTATION)
+        moved = _without_outliers(family, present > 0, observed > 0)
+        difference, error, degrees = (part[0] for part in _moderated(moved, present, observed, rows, cap))
+        z = _to_z(np.abs(difference) / error, degrees)
+        divisions = _divisions(is_b)
+        size = max(1, _MOST_AT_ONCE // family.size)
+        permuted = []
+        for chunk in (divisions[first : first + size] for first in range(0, len(divisions), size)):
+            d, e, nu = _moderated(_without_outliers(family, present > 0, chunk > 0), present, chunk, rows, cap)
+            permuted.append(_to_z(np.abs(d) / e, nu))
+        p, critical = _step_down(z, np.vstack(permuted), alpha)
+        used = np.where(seen, moved[0, :, :rows] + np.nanmean(logs, axis=0), np.nan)
+        half_width, reach = _from_z(_Z95, degrees) * error, _from_z(critical, degrees) * error
+        return Decision(difference, half_width, p, reach, PERMUTATION, used)
+    difference, error, degrees = (part[0] for part in _moderated(family[None], present, observed, rows, cap))
+    z = _to_z(np.abs(difference) / error, degrees)
     critical = NormalDist().inv_cdf(1 - alpha / 2 / len(z))
     n_b = present[is_b].sum(axis=0)
     of_kind = np.concatenate([assumed, [float(np.median(assumed[column > 0])) for column in weights.T]])
     least_error = of_kind * np.sqrt(1 / n_b + 1 / (present.sum(axis=0) - n_b))
     half_width, reach = _Z95 * least_error, critical * least_error
     if not can_estimate:
-        return Decision(difference, half_width, _holm(np.abs(difference) / least_error), reach, ASSUMED)
+        return Decision(difference, half_width, _holm(np.abs(difference) / least_error), reach, ASSUMED, logs)
     return Decision(
         difference,
         np.maximum(half_width, _from_z(_Z95, degrees) * error),
         _holm(np.minimum(np.abs(difference) / least_error, z)),
         np.maximum(reach, _from_z(critical, degrees) * error),
         MODERATED,
+        logs,
     )
 
 
@@ -141,14 +158,38 @@ def _weights(logs: Floats, curves: Sequence[Sequence[int]]) -> Floats:
     return total
 
 
+def _without_outliers(family: Floats, present: Bools, sides: Bools) -> Floats:
+    """For each division (sides: divisions x launches): the family with outliers moved in, divisions x launches x members."""
+    in_b = sides[:, :, None] & present
+    in_a = ~sides[:, :, None] & present
+    center = np.where(sides[:, :, None], _median(family, in_b)[:, None], _median(family, in_a)[:, None])
+    distance = np.abs(family - center)
+    deviation = 1.4826 * _median(distance, in_a | in_b)
+    usual = np.median(deviation, axis=1, keepdims=True)
+    limit = _OUTLIER * np.maximum(np.maximum(deviation, usual), LEAST_SPREAD)[:, None]
+    moved: Floats = np.where(present, np.clip(family, center - limit, center + limit), 0.0)
+    return moved
+
+
+def _median(values: Floats, among: Bools) -> Floats:
+    """Medians over the launches (axis 1 of `among`) of the values that count; 0 where none does."""
+    ordered = np.sort(np.where(among, values, math.inf), axis=1)
+    count = among.sum(axis=1, keepdims=True)
+    low, high = (np.take_along_axis(ordered, np.maximum(index, 0), 1) for index in ((count - 1) // 2, count // 2))
+    return np.where(count > 0, (low + high) / 2, 0.0)[:, 0]
+
+
 def _moderated(family: Floats, present: Floats, sides: Floats, rows: int, cap: float) -> tuple[Floats, Floats, Floats]:
-    """For each division of the launches (sides: divisions x launches, 1 for B): difference, error, degrees of freedom."""
+    """For each division of the launches (sides: divisions x launches, 1 for B): difference, error, degrees of freedom.
+
+    `family` is divisions x launches x members; where a launch lacks a row it is 0.
+    """
     n_b, n = sides @ present, present.sum(axis=0)
     n_a = n - n_b
-    sum_b, total = sides @ family, family.sum(axis=0)
+    sum_b, total = (sides[:, :, None] * family).sum(axis=1), family.sum(axis=1)
     mean_b, mean_a = sum_b / np.maximum(n_b, 1), (total - sum_b) / np.maximum(n_a, 1)
     nu = np.maximum(np.broadcast_to(n - 2, n_b.shape), 1)
-    squares = (family**2).sum(axis=0) - n_b * mean_b**2 - n_a * mean_a**2
+    squares = (family**2).sum(axis=1) - n_b * mean_b**2 - n_a * mean_a**2
     variance = np.maximum(squares / nu, LEAST_SPREAD**2)
     degrees = nu.astype(float)
     if rows >= _LEAST_ROWS_FOR_PRIOR:

@@ -33,7 +33,7 @@ def compare(
 ) -> Comparison:
     """Compare run B with run A, row by row; each may be several files, whose launches are pooled.
 
-    A change counts when it is real (at most 5 % false alarms in the whole comparison) and at least `min_change`, a
+    A change counts when it is real (a false alarm anywhere has a probability of 3 %) and at least `min_change`, a
     share; a row counts as the same when its 95 % interval lies within `resolution`. `across` names labels in which the
     sides may differ (sched, mode, NCCL_ALGO). `spread` is the standard deviation between launches, as a share, that
     is assumed where there are too few of them, in place of the defaults of `busbw.comparing.assumed`.
@@ -60,7 +60,7 @@ def compare(
             decision.log_ratio, decision.half_width, decision.p, decision.reach, strict=True
         )
     ]
-    rows = tuple(table.row(index, ratio) for index, ratio in enumerate(ratios[: len(pairs)]))
+    rows = tuple(table.row(index, ratio, decision.logs) for index, ratio in enumerate(ratios[: len(pairs)]))
     named = [
         CurveComparison(name, len(members), ratio)
         for (name, members), ratio in zip(curves.items(), ratios[len(pairs) :], strict=True)
@@ -120,9 +120,9 @@ class _Table:
             if key in rows:
                 self.logs[index, column] = np.mean([math.log(_time_s(row, medians)) for row in rows[key]])
 
-    def row(self, index: int, ratio: Ratio) -> RowComparison:
+    def row(self, index: int, ratio: Ratio, logs: Floats) -> RowComparison:
         """The finished row."""
-        column = self.logs[:, index]
+        column = logs[:, index]
         one, other = (column[side & np.isfinite(column)] for side in (~self.is_b, self.is_b))
         work_a, work_b = self.pairs[index]
         notes = []
@@ -176,7 +176,9 @@ def _decide(table: _Table, spread: float | None) -> tuple[Decision, dict[str, li
         whole[many], whole[few] = of_many[: len(many)], getattr(other, field)
         return np.concatenate([whole, of_many[len(many) :]])
 
-    decision = Decision(joined("log_ratio"), joined("half_width"), joined("p"), joined("reach"), one.method)
+    used = logs.copy()
+    used[:, many] = one.logs
+    decision = Decision(joined("log_ratio"), joined("half_width"), joined("p"), joined("reach"), one.method, used)
     return decision, curves, assumed
 
 
