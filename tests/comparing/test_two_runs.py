@@ -144,6 +144,12 @@ def test_what_else_differs_is_noted(results: Make) -> None:
     assert comparison.rows[0].notes == ("B does not say its dtype",)
 
 
+def test_a_way_that_one_side_does_not_tell_is_noted(results: Make) -> None:
+    call = Call("all_reduce", 4096, 2)
+    comparison = compare(results({call: [1.0]}), results({call: [1.0]}, {"rank_time": "slowest"}))
+    assert comparison.notes[1:] == ("rank_time: A does not say, taken as slowest",)
+
+
 def test_without_a_common_row_the_error_says_what_there_is(results: Make) -> None:
     a = results({Call("all_reduce", 4096, 2): [1.0]}, {"sched": "batch"})
     with pytest.raises(UsageError, match="A has all_reduce 4 KiB N=2 sched=batch; B has all_gather 4 KiB N=2"):

@@ -18,9 +18,9 @@ from busbw.core.measurement import Measurement, Results
 from busbw.errors import UsageError
 from busbw.units import format_size
 
-__all__ = ["Refused", "Side", "Unmatched", "Work", "match"]
+__all__ = ["DEFAULTS", "Refused", "Side", "Unmatched", "Work", "match"]
 
-_DEFAULTS = {
+DEFAULTS = {
     "mode": "pipelined",
     "rank_time": "slowest",
     "sched": "default",
@@ -36,6 +36,7 @@ _DEFAULTS = {
 _OTHER_TIME = {
     "both_directions": "the tool adds both directions",
     "cpu_time": "the time is the host's, to launch the call",
+    "mean_of_calls": "the time is a mean over calls of a range of sizes",
     "mean_of_rates": "the rate is a mean of rates",
     "mean_over_ranks": "the time is a mean over the ranks",
     "one_call": "a single call was timed",
@@ -50,11 +51,14 @@ _OTHER_TIME = {
 
 _NEVER = {
     "op_ambiguous": "the operation is not known",
+    "op_disagrees": "its rates are not those of its operation",
     "op_unknown": "the operation is not known",
     "rate_contradicts_time": "its rate contradicts its time",
     "size_per_rank_unknown_n": "its size is not known",
     "size_range": "its size is not known",
     "validation_failed": "its results are wrong",
+    "world_size_disagrees": "its rates are not those of its N",
+    "world_size_estimated": "N is not known",
     "world_size_unknown": "N is not known",
 }
 """Marks of rows that cannot be compared with anything."""
@@ -90,7 +94,7 @@ class Work:
         if call.in_place:
             words.append("in place")
         words += [f"{name}={value}" for name, value in self.settings]
-        words += [f"{name}={value}" for name, value in self.way if value != _DEFAULTS[name]]
+        words += [f"{name}={value}" for name, value in self.way if value != DEFAULTS[name]]
         return " ".join(words)
 
 
@@ -158,7 +162,7 @@ def work_of(row: Measurement, across: frozenset[str] = frozenset()) -> Work:
         for name, value in sorted(row.labels.items())
         if (name.isupper() or name == "group") and name not in across
     )
-    way = tuple((name, row.labels.get(name, value)) for name, value in _DEFAULTS.items() if name not in across)
+    way = tuple((name, row.labels.get(name, value)) for name, value in DEFAULTS.items() if name not in across)
     timed = tuple(sorted({mark.code for mark in row.marks} & _OTHER_TIME.keys()))
     return Work(row.call, settings, way, timed)
 

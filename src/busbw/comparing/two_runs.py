@@ -14,7 +14,7 @@ import numpy.typing as npt
 from busbw.comparing.assumed import LONG, ON_CPUS, SHORT, SHORT_S, assumed_spread, neighbours_spread
 from busbw.comparing.comparison import ALPHA, Comparison, CurveComparison, Ratio, RowComparison
 from busbw.comparing.launches import ASSUMED, MODERATED, Decision, complete_curves, decide
-from busbw.comparing.matching import LaunchKey, Side, Work, match
+from busbw.comparing.matching import DEFAULTS, LaunchKey, Side, Work, match
 from busbw.core.measurement import Measurement, Results
 from busbw.errors import UsageError
 from busbw.units import format_time
@@ -221,7 +221,10 @@ def _differences(
                 for name, value in row.labels.items():
                     values[name][index].add(value)
     for name, (one, other) in sorted(values.items()):
-        if one and other and one != other:
+        if name in DEFAULTS and not (one and other):
+            taken = f"taken as {DEFAULTS[name]}" if DEFAULTS[name] else "taken as not set"
+            found.append(f"{name}: {'A' if other else 'B'} does not say, {taken}")
+        elif one and other and one != other:
             found.append(f"{name}: {', '.join(sorted(one)[:4])} in A, {', '.join(sorted(other)[:4])} in B")
     first_a, first_b = (side if isinstance(side, Results) else next(iter(side)) for side in (a, b))
     one_env, other_env = _flat(first_a.run.environment), _flat(first_b.run.environment)
