@@ -374,3 +374,18 @@ def test_a_short_limit_is_not_named_as_zero(fake: Run) -> None:
 
 def test_a_world_size_that_is_named_twice_is_run_once(fake: Run) -> None:
     assert [row["world_size"] for row in rows_of(fake("--json", "--world", "2,3,2"))] == [2, 3]
+
+
+def test_an_unknown_option_points_to_the_help_of_its_command(fake: Run) -> None:
+    done = fake("--wrld", "2")
+    assert done.returncode == 2
+    assert done.stderr == "busbw bench: unrecognized arguments: --wrld 2 (see busbw bench --help)\n"
+
+
+def test_a_csv_that_exists_is_not_replaced_unasked(fake: Run, tmp_path: Path) -> None:
+    csv = tmp_path / "r.csv"
+    csv.write_text("mine\n")
+    done = fake("--csv", str(csv))
+    assert done.returncode == 2
+    assert "exists: add --overwrite" in done.stderr
+    assert csv.read_text() == "mine\n"

@@ -479,13 +479,13 @@ def _marks(
         yield Mark(
             "few_samples",
             f"{summary.samples} samples with autocorrelation {summary.autocorrelation:.2f} are too few for a "
-            f"{summary.confidence:.0%} interval: raise --time-budget or -n",
+            f"{summary.confidence:.0%} interval: give the row more time (--row-budget, --time-budget) or more calls (-n)",
         )
     elif half_width > precision:
         yield Mark(
             "wide_interval",
             f"the median {format_time(summary.median_s)} is known to {half_width:.1%}, asked for {precision:.1%}: "
-            + ("raise --time-budget" if summary.stopped == "budget" else "take more samples"),
+            + ("raise --row-budget or --time-budget" if summary.stopped == "budget" else "take more samples"),
         )
     if summary.level_shifts:
         yield Mark(

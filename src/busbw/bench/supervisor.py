@@ -176,7 +176,11 @@ class Supervisor:
                         return
                     continue
                 rank.heard = time.monotonic()
-                self._hear(rank, word)
+                try:
+                    self._hear(rank, word)
+                except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+                    # A fault of ours, in what takes the rows: the rank that spoke must not be blamed for it.
+                    self.decide(MeasurementError(f"{word['say']!r} of {rank} could not be taken: {error!r}"))
         except (ValueError, KeyError, TypeError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # not a word of ours, a broken line, or the end of the run: the connection is over
         finally:

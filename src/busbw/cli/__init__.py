@@ -56,7 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)
     parser = build_parser(command)
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        prog = f"busbw {args.command}" if args.command else "busbw"
+        sys.stderr.write(f"{prog}: unrecognized arguments: {' '.join(unknown)} (see {prog} --help)\n")
+        return 2
     if args.command is None:
         parser.print_help()
         return 0

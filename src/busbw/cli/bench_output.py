@@ -135,6 +135,8 @@ class Output:
                 raise FileError(f"{self.args.csv}: cannot be written: {error.strerror}{kept}") from error
 
     def _prove_writable(self, path: str) -> None:
+        if os.path.isfile(path) and os.path.getsize(path) and not (self.args.overwrite or self.args.resume):
+            raise UsageError(f"--csv {path} exists: add --overwrite, or name another file")
         try:
             with Path(path).open("a", encoding="utf-8"):
                 pass
