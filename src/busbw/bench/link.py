@@ -55,8 +55,10 @@ class Link:
                 raise LaunchError("the supervisor closed the connection before it said what to measure")
             data += more
         first, *rest = data.splitlines()
-        for line in rest:
-            self._answers.put(decode(line))
+        for word in map(decode, rest):
+            if word["say"] == "verdict":
+                self._carry_out(word)
+            self._answers.put(word)
         return decode(first)
 
     def say(self, say: str, **fields: Any) -> None:
