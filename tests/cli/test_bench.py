@@ -195,7 +195,7 @@ def test_a_lost_rank_is_named_and_the_status_is_3(fake: Run, tmp_path: Path, fau
     done = fake("--fake", f"fault={fault}", "--timeout", "1.5s", "-o", str(out))
     assert done.returncode == 3
     assert re.search(words, done.stderr), done.stderr
-    with pytest.raises(NoRows, match="busbw has no row: ended early: rank"):
+    with pytest.raises(NoRows, match="has no row: ended early: rank"):
         read_results(str(out))
 
 

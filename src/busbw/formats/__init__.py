@@ -48,7 +48,7 @@ def read_text(text: LogText, op: str | None = None, world_size: int | None = Non
         if document.kind == "document" and document.recognises(text):
             results = document.read(text, options)
             if results is not None:
-                return _with_rows(merge(results.runs))
+                return _with_rows(merge(results.runs), text.name)
     found: list[Results] = []
     for kind in ("log", "fallback")[: 1 if text.is_binary else 2]:
         for log in formats:
@@ -58,7 +58,7 @@ def read_text(text: LogText, op: str | None = None, world_size: int | None = Non
             break
     if not found:
         raise FileError(_not_known(text, formats))
-    return _with_rows(merge(found))
+    return _with_rows(merge(found), text.name)
 
 
 def merge(parts: Sequence[Results]) -> Results:
@@ -124,7 +124,7 @@ def _shared(values: list[T]) -> T | None:
     return values[0] if all(value == values[0] for value in values) else None
 
 
-def _with_rows(results: Results) -> Results:
+def _with_rows(results: Results, file_name: str) -> Results:
     if results.measurements:
         return results
     reasons = []
@@ -133,7 +133,7 @@ def _with_rows(results: Results) -> Results:
         what = " of ".join(word for word in (run.tool, run.collective) if word)
         ranks = f" on {run.world_size} ranks" if run.world_size else ""
         unread = f"; {run.unreadable_count} such lines could not be read" if run.unreadable_count else ""
-        where = f"{run.source.file}:{run.source.line}: " if run.source else ""
+        where = f"{run.source.file}:{run.source.line}: " if run.source else f"{file_name}: "
         why = run.failure or (run.notes[-1] if run.notes else "the output ends before the first one")
         reasons.append(f"{where}{what}{ranks} has no row: {why}{unread}")
     more = [f"and {len(reasons) - 3} more such runs"] if len(reasons) > 3 else []
