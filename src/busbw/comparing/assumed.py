@@ -2,7 +2,7 @@
 
 With one launch a side no statistics can tell a change from the luck of a launch. What is assumed is the standard
 deviation between launches, as a share of the time. Where the defaults come from: launches of gloo on a shared machine
-differ by factors (docs/comparing.md has the measurement); of GPUs there is the post's table, one launch a world size,
+differ by 13 to 168 % (docs/comparing.md has the measurement); of GPUs there is the post's table, one launch a world size,
 whose rows of 4 and 64 KiB should take the same time and differ by -18 to +27 %, and whose plateaus scatter by a few per
 cent. They are upper ends, not averages: a change that is called real must not be the luck of a launch. Where the ratios
 of neighbouring sizes scatter more than that, their scatter counts.
