@@ -12,9 +12,10 @@ rm -f "$out/gloo.jsonl" "$out/mpi.jsonl"
 
 step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
 
-step busbw bench --world 2,4 --backend gloo --sched batch --time-budget 60s -o "$out/gloo.jsonl"
-step busbw bench --world 2 --backend mpi --sched batch --time-budget 25s -o "$out/mpi.jsonl"
-step busbw plot "$out/gloo.jsonl" "$out/mpi.jsonl" -o "$out"
+step busbw bench --world 2,4 --backend gloo --sched batch --time-budget 100s -o "$out/gloo.jsonl"
+step busbw bench --world 2 --backend mpi --sched batch --time-budget 50s -o "$out/mpi.jsonl"
+step busbw plot "$out/gloo.jsonl" -o "$out/gloo"
+step busbw plot "$out/mpi.jsonl" --figure busbw_over_size --figure time_over_size -o "$out/mpi"
 
 cat <<EOF
 

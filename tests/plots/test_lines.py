@@ -80,6 +80,14 @@ def test_the_fewest_fields_are_named() -> None:
     assert [line.variant for line in make_lines(rows)] == ["root 0", "root 4"]
 
 
+def test_a_backend_is_named_before_the_place_that_it_brings_along() -> None:
+    rows = [
+        row("all_reduce", 2, MIB, 1e-3, in_place=True, labels={"backend": "gloo"}),
+        row("all_reduce", 2, MIB, 2e-3, in_place=False, labels={"backend": "mpi"}),
+    ]
+    assert [line.variant for line in make_lines(rows)] == ["gloo", "mpi"]
+
+
 def test_files_that_cover_different_n_are_pooled_without_names() -> None:
     rows = [row("all_reduce", 2, MIB, 1e-3, file="n2.csv"), row("all_reduce", 4, MIB, 1e-3, file="n4.csv")]
     assert [line.name for line in make_lines(rows)] == ["all_reduce", "all_reduce"]

@@ -245,6 +245,8 @@ def _fields(rows: Sequence[Measurement]) -> list[Callable[[Measurement], str]]:
         return stems[row.source.file] if unique else row.source.file
 
     return [
+        # First, because a backend often brings its own place or dtype along: "mpi" says more than "out of place".
+        label("backend"),
         lambda row: row.call.dtype or "",
         lambda row: row.call.redop or "",
         lambda row: "" if row.call.root is None else f"root {row.call.root}",
