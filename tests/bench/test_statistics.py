@@ -88,14 +88,6 @@ def test_autocovariance_is_the_sum_of_products():
     assert statistics._autocovariance(x) == pytest.approx([5.0, -2.0, -1.0, 2.0])
 
 
-@pytest.mark.parametrize(
-    ("probability", "degrees", "t"),
-    [(0.975, 2, 4.303), (0.975, 5, 2.571), (0.975, 10, 2.228), (0.995, 30, 2.750), (0.975, 1e9, 1.960)],
-)
-def test_students_t(probability, degrees, t):
-    assert statistics._student_t(probability, degrees) == pytest.approx(t, rel=0.01)
-
-
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 10])
 def test_too_few_samples_have_no_interval(n):
     assert median_interval(quiet(n)) is None

@@ -166,6 +166,7 @@ def test_the_post_method(fake: Run) -> None:
         (["-d", "f12"], "unknown dtype 'f12': choose from"),
         (["--precision", "2"], "--precision 2.0: must be a share between 0 and 1"),
         (["-n", "0"], "--iters 0: must be at least 1"),
+        (["-o", "sum,foo"], "'foo' is no reduction: choose from"),
         (["--redop", "xor"], "--redop 'xor': choose from"),
         (["--split", "every"], "--split 'every'"),
         (["--root", "x"], "--root 'x'"),

@@ -48,7 +48,7 @@ class Link:
 
     def first_word(self) -> dict[str, Any]:
         """The supervisor's first word, the settings; read here because the heartbeat does not run yet."""
-        data = b""
+        data = b""  # settings are short
         while not data.endswith(b"\n"):
             more = self._socket.recv(1 << 16)
             if not more:
@@ -106,7 +106,7 @@ class Link:
         return int(self.wait_for("bye", timeout_s=60.0)["status"])
 
     def _beat(self) -> None:
-        buffer = b""
+        parts: list[bytes] = []
         next_beat = 0.0
         while not self._finished.is_set():
             now = time.monotonic()
@@ -126,8 +126,12 @@ class Link:
                 data = b""
             if not data:
                 self._lost()
-            buffer += data
-            *lines, buffer = buffer.split(b"\n")
+            # Long lines come in many parts: they are put together once, not at each part.
+            parts.append(data)
+            if b"\n" not in data:
+                continue
+            *lines, rest = b"".join(parts).split(b"\n")
+            parts = [rest]
             for line in lines:
                 word = decode(line)
                 if word["say"] == "verdict":

@@ -29,7 +29,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -37,6 +36,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from busbw.core.measurement import Mark
+from busbw.core.student_t import student_t
 from busbw.core.summary import Modes, Shift, Summary
 from busbw.units import format_time
 
@@ -175,7 +175,7 @@ class _Signs:
         degrees = max(n / (3 * self.tau - 1), 2.0)
         few = n < MIN_INDEPENDENT * self.tau_upper
         tau = max(self.tau, self.tau_upper) if few else self.tau
-        reach = _student_t(1 - alpha / 2, degrees) * math.sqrt(n * tau) / 2
+        reach = student_t(1 - alpha / 2, degrees) * math.sqrt(n * tau) / 2
         if n / 2 - reach < 0.5:
             return None
         return Interval(self._at(n / 2 - reach), self._at(n / 2 + reach))
@@ -232,19 +232,6 @@ def _autoregressive_time(centred: Floats) -> float:
     """
     upper = min(max(_lag1(centred), 0.0) + 1 / math.sqrt(len(centred)), _MAX_LAG1)
     return (1 + upper) / (1 - upper)
-
-
-def _student_t(probability: float, degrees: float) -> float:
-    """The quantile of Student's t by Fisher's expansion (Abramowitz & Stegun 26.7.5); within 1 % from 2 degrees up."""
-    z = NormalDist().inv_cdf(probability)
-    z2 = z * z
-    terms = (
-        z * (z2 + 1) / 4,
-        z * ((5 * z2 + 16) * z2 + 3) / 96,
-        z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384,
-        z * ((((79 * z2 + 776) * z2 + 1482) * z2 - 1920) * z2 - 945) / 92160,
-    )
-    return z + sum(term / degrees ** (i + 1) for i, term in enumerate(terms))
 
 
 # --- what else the series shows --------------------------------------------------------------------------------------

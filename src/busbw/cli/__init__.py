@@ -1,6 +1,6 @@
 """The command line: one short file per command, named as it is typed, loaded only when it is called.
 
-Each command's file defines SUMMARY (one line), add_arguments(parser) and run(args) -> exit status.
+Each command's file defines add_arguments(parser) and run(args) -> exit status; what it does stands in COMMANDS.
 """
 
 from __future__ import annotations

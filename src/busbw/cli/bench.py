@@ -214,6 +214,9 @@ def _redops_and_output(redop: str | None, outputs: list[str]) -> tuple[list[str]
         parts = _list(text.lower())
         if parts and all(part in (*REDOPS, "all") for part in parts):
             redops += parts
+        elif len(parts) > 1 and set(parts) & {*REDOPS, "all"}:
+            wrong = next(part for part in parts if part not in (*REDOPS, "all"))
+            raise UsageError(f"-o {text}: {wrong!r} is no reduction: choose from {', '.join(REDOPS)}, or all")
         else:
             files.append(text)
     if len(files) > 1:

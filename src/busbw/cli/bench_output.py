@@ -18,7 +18,7 @@ from busbw.cli.progress import ProgressBar
 from busbw.cli.table import Table
 from busbw.core.measurement import Measurement
 from busbw.errors import BusbwError, FileError, Interrupted, UsageError
-from busbw.formats import post_csv
+from busbw.formats import busbw_jsonl, post_csv
 from busbw.units import MIB
 
 
@@ -108,7 +108,7 @@ class Output:
         self.bar.close()
         if self.record is not None:
             with contextlib.suppress(FileError):
-                self.record.note(f"ended early: {error}")
+                self.record.note(f"{busbw_jsonl.ENDED_EARLY}{error}")
         try:
             self.finish()
         except FileError as lost:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from busbw.costs.report import FitReport
     from busbw.costs.scaling import ScalingFit
 
-SUMMARY = "launch, alpha, B and regimes, with intervals"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Files, which rows of them, and what to make of them."""

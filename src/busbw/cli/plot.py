@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from busbw.core.measurement import Measurement
     from busbw.plots.chart import Chart
 
-SUMMARY = "draw figures as SVG and PNG"
 FORMATS = ("svg", "png")
 THEMES = ("light", "dark")
 LEAST_WIDTH, MOST_WIDTH = 320, 4000

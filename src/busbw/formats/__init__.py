@@ -134,7 +134,7 @@ def _with_rows(results: Results, file_name: str) -> Results:
         ranks = f" on {run.world_size} ranks" if run.world_size else ""
         unread = f"; {run.unreadable_count} such lines could not be read" if run.unreadable_count else ""
         where = f"{run.source.file}:{run.source.line}: " if run.source else f"{file_name}: "
-        why = run.failure or (run.notes[-1] if run.notes else "the output ends before the first one")
+        why = run.failure or "the output ends before the first one"
         reasons.append(f"{where}{what}{ranks} has no row: {why}{unread}")
     more = [f"and {len(reasons) - 3} more such runs"] if len(reasons) > 3 else []
     raise NoRows("; ".join(reasons[:3] + more), results)

@@ -9,6 +9,7 @@ A last line that was cut (a full disk, a killed process) is reported as a note; 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from busbw.core.file_format import FileFormat
@@ -17,6 +18,9 @@ from busbw.core.measurement import Measurement, Results, Run, Source
 from busbw.errors import BusbwError, FileError
 
 FORMAT_VERSION = 1
+
+ENDED_EARLY = "ended early: "
+"""How the note begins that says why a run ended before its last row."""
 
 
 def run_record(run: Run) -> dict[str, Any]:
@@ -77,7 +81,12 @@ def read(text: str, file_name: str) -> Results:
             raise FileError(f"{file_name}:{number}: not a line of a busbw results file ({why}); remove it") from error
     run = run or Run()
     return Results(
-        Run(run.tool, run.version, run.started, run.environment, run.settings, tuple(launches), tuple(notes)),
+        replace(
+            run,
+            launches=tuple(launches),
+            notes=tuple(notes),
+            failure=next((note for note in reversed(notes) if note.startswith(ENDED_EARLY)), None),
+        ),
         tuple(measurements),
     )
 
