@@ -1,0 +1,1 @@
+"""Machines: presets, and readers of what other tools say of one."""
