@@ -249,7 +249,7 @@ class _Reader:
         try:
             return make()
         except UsageError as error:
-            self.fail(f"{where}: {error}")
+            self.fail(str(error) if str(error).startswith(where) else f"{where}: {error}")
 
     # --- one value ---
 
@@ -269,9 +269,9 @@ class _Reader:
     def string(self, entry: dict[str, Any], key: str, where: str, default: str | None = None) -> str:
         value = entry.get(key, default)
         if not isinstance(value, str):
-            self.fail(
-                f"{where}: {key} = {value!r} must be a text" if key in entry else f"{where}: it needs a {key}", key
-            )
+            if key not in entry:
+                self.fail(f"{where}: it needs a {key}")
+            self.fail(f"{where}: {key} = {value!r} must be a text", key)
         return value
 
     def strings(self, data: dict[str, Any], key: str) -> list[str]:
