@@ -1,6 +1,6 @@
 """A user's own algorithm: a function of a Python file, `path/to/file.py:NAME`. Only the file that was named is imported.
 
-The function takes `world_size`, and `root` and `collective` where it has parameters of these names; its other parameters
+The function takes the world size first, and `root` and `collective` where it has parameters of these names; its other parameters
 are options with defaults. It returns a Schedule (`busbw.Sketch` writes one). NAME may also be an
 `busbw.core.schedule.Algorithm`.
 """
@@ -121,11 +121,9 @@ def _algorithm(function: Callable[..., Any], what: str) -> Algorithm:
         return ""
 
     options = {
-        name: f"default {parameter.default}"
-        for name, parameter in parameters.items()
-        if name not in ("root", "collective", "world_size")
-        and parameter.default is not parameter.empty
-        and parameter.kind is not parameter.VAR_KEYWORD
+        name: "" if parameter.default is parameter.empty else f"default {parameter.default}"
+        for name, parameter in list(parameters.items())[1:]
+        if name not in ("root", "collective") and parameter.kind is not parameter.VAR_KEYWORD
     }
     summary = (inspect.getdoc(function) or "A user's own algorithm.").splitlines()[0]
     return Algorithm(what, summary, path, _Every(build), options, supports)

@@ -217,7 +217,10 @@ class Algorithm:
         return f"algorithm {self.name} can't do {collective} on {world_size} ranks: {reason}" if reason else ""
 
     def build(self, collective: str, world_size: int, *, root: int = 0, **options: Any) -> Schedule:
-        """The schedule; UsageError where the algorithm can't do this, or does not know an option."""
+        """The schedule, verified where that takes little; UsageError where the algorithm can't do this, or an option is wrong.
+
+        `busbw.core.verify` says how large a schedule is verified here (`MOST_WORK`), and verifies any.
+        """
         COLLECTIVES.get(collective)
         reason = self.why_not(collective, world_size)
         if reason:
@@ -225,7 +228,11 @@ class Algorithm:
         if not 0 <= root < world_size:
             raise UsageError(f"root {root} is not one of the ranks 0 to {world_size - 1}")
         self.check_options(options)
-        return self.builders[collective](world_size, root=root, **options)
+        from busbw.core.verify import verify_once
+
+        schedule = self.builders[collective](world_size, root=root, **options)
+        verify_once(schedule, (self.name, collective, world_size, root, repr(sorted(options.items()))))
+        return schedule
 
 
 ALGORITHMS: Registry[Algorithm] = Registry(
