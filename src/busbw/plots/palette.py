@@ -83,11 +83,20 @@ DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4,
 
 
 def looks(keys: Iterable[str]) -> dict[str, Look]:
-    """The look of each key of a chart: a collective's own, a ramp over the world sizes (`N=8`), or a spare one."""
+    """The look of each key of a chart: a collective's own, a ramp over the world sizes (`N=8`), or a spare one.
+
+    Keys that begin with `way ` (ways to do one collective) take the collectives' colours by turns.
+    """
     ordered = list(dict.fromkeys(keys))
+    ways = [key for key in ordered if key.startswith("way ")]
     world_sizes = sorted((key for key in ordered if key.startswith("N=")), key=lambda key: int(key[2:]))
+    turns = list(_COLLECTIVES.values())
     return {
-        key: _ramp(world_sizes.index(key), len(world_sizes)) if key in world_sizes else collective_look(key)
+        key: _ramp(world_sizes.index(key), len(world_sizes))
+        if key in world_sizes
+        else turns[ways.index(key) % len(turns)]
+        if key in ways
+        else collective_look(key)
         for key in ordered
     }
 
