@@ -45,6 +45,13 @@ def to_altair(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WID
     return _Renderer(alt, find_theme(theme), lay_out(chart, width), names, lay.sample_length(chart)).draw(chart)
 
 
+def to_spec(chart: Chart, theme: str = "light", width: float = lay.DEFAULT_WIDTH) -> dict[str, Any]:
+    """The figure as a Vega-Lite specification, its data inside: what a page hands to vega-embed. It reacts to nothing
+    but tooltips; a page adds what it wants."""
+    spec: dict[str, Any] = to_altair(chart, theme, width).to_dict()
+    return spec
+
+
 def _description(chart: Chart) -> str:
     return f"{chart.title}. {chart.subtitle}"
 
