@@ -10,6 +10,7 @@ from busbw.core.call import UNKNOWN_COLLECTIVE
 from busbw.formats import read_results
 from busbw.formats._selection import read_selected, read_told
 
+
 @pytest.fixture
 def nameless(tmp_path: Path) -> str:
     """A table of sizes and times: neither the operation nor N."""
