@@ -12,6 +12,7 @@ an object with a "type", or a call as a bare array:
     {"type": "kind", "id": 0, "op": "allreduce_", "collective": "all_reduce", "size_bytes": 4096, "group_id": 0, ...}
     [sequence, kind, segment, start_ns, end_ns or null]       a call
     [sequence, end_ns]                                        the end of a call that was written before it ended
+    [sequence, end_ns, start_ns]                              on a GPU also when it could start, which is known later
     {"type": "mark", "what": "forward" | "optimizer" | "step", "sequence": 7, "segment": 1, "at_ns": ..., "optimizer": 0}
     {"type": "clock", "offset_ns": 12, "uncertainty_ns": 800}
     {"type": "end", "calls": 1234, "lost": 0, "why": "exit"}

@@ -121,9 +121,11 @@ class _Parts:
             raise ValueError('the first line must be {"type": "capture", ...}')
         if not all(each is None or (isinstance(each, int) and not isinstance(each, bool)) for each in line):
             raise TypeError("a call's numbers must be whole")
-        if len(line) == 2:
-            sequence, end = line
+        if len(line) < 4:
+            sequence, end, *start = line
             self.calls[sequence][3] = end
+            if start:
+                self.calls[sequence][2] = start[0]
         else:
             sequence, kind, segment, start, end = line
             self.kinds[kind], int(segment), int(start), int(sequence)

@@ -25,10 +25,11 @@ class Capture:
     """Records every collective call of this process between `start` and `stop` (or inside `with`).
 
     `output` is a folder for this rank's file; without it everything stays in memory. `steps` keeps only those training
-    steps, counted from 0. After the end, `bills` and `lines` have this rank's bill; while it runs, what was seen so far.
+    steps, counted from 0. `times` says which calls are timed: "sampled" (the first steps, then each eighth), "all" or
+    "none". After the end, `bills` and `lines` have this rank's bill; while it runs, what was seen so far.
     """
 
-    def __init__(self, output: str | Path | None = None, steps: range | None = None) -> None:
+    def __init__(self, output: str | Path | None = None, steps: range | None = None, times: str = "sampled") -> None:
         try:
             from busbw.traces.live.recorder import Recorder
         except ImportError as error:
@@ -36,14 +37,18 @@ class Capture:
 
         self._writer = None if output is None else Writer(output, _header())
         self._steps = steps
-        self._recorder = Recorder(self._writer, steps)
+        self._times = times
+        self._recorder = Recorder(self._writer, steps, times)
         self._running = False
         self._stopping = threading.Event()
 
     def start(self) -> Capture:
         """Begin to record."""
+        from busbw.traces.live._times import MODES
         from busbw.traces.live.intercept import attach
 
+        if self._times not in MODES:
+            raise UsageError(f"times {self._times!r}: choose from {', '.join(MODES)}")
         if self._running:
             raise UsageError("this capture is running already: make another one, or stop it first")
         self._running = True
