@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any
 
-_EVERY = 8
+_EVERY = 16
 _FIRST = 5
 _BLOCK = 64
 
@@ -28,7 +28,7 @@ MODES = ("sampled", "all", "none")
 
 
 class Sampling:
-    """Which calls are timed: those of the first steps and then of each eighth; without steps, blocks of 64 calls."""
+    """Which calls are timed: those of the first steps and then of each sixteenth; without steps, blocks of 64 calls."""
 
     def __init__(self, mode: str) -> None:
         self._mode = mode

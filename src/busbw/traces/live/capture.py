@@ -15,7 +15,7 @@ from busbw.core.bill import Bill, Bills, Line
 from busbw.core.trace import Trace
 from busbw.errors import MissingDependency, UsageError
 from busbw.traces.bills import bills_of
-from busbw.traces.reader import read_trace
+from busbw.traces.reader import read_file
 from busbw.traces.writer import Writer
 
 _OLD_NS = 1_000_000_000  # a line is written when it is this old
@@ -25,7 +25,7 @@ class Capture:
     """Records every collective call of this process between `start` and `stop` (or inside `with`).
 
     `output` is a folder for this rank's file; without it everything stays in memory. `steps` keeps only those training
-    steps, counted from 0. `times` says which calls are timed: "sampled" (the first steps, then each eighth), "all" or
+    steps, counted from 0. `times` says which calls are timed: "sampled" (the first steps, then each sixteenth), "all" or
     "none". After the end, `bills` and `lines` have this rank's bill; while it runs, what was seen so far.
     """
 
@@ -81,7 +81,7 @@ class Capture:
         if path is None:
             return self._recorder.trace()
         self._recorder.flush()
-        return read_trace(path)
+        return read_file(path)[-1]
 
     @property
     def bills(self) -> Bills:

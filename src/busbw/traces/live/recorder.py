@@ -124,7 +124,7 @@ class Recorder:
             if argument is not None:
                 redop = frame.f_locals.get(argument)  # type: ignore[union-attr]
                 if redop.__class__ is self._premul:  # made anew for a call; its kind is not
-                    redop = redop.op  # type: ignore[attr-defined]
+                    redop = redop.op  # type: ignore[union-attr]
             elif task >= 0:
                 bucket = self._bucket_number(task, key)
         caller, instruction = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
