@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw.core.trace import FORMAT_VERSION, CallKind, Group, Mark, RecordedCall, Trace
+from busbw.core.trace import FORMAT_VERSION, CallKind, ClockPoint, Group, Mark, RecordedCall, Trace
 from busbw.errors import BusbwError, FileError
 
 _NOT_A_LINE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, BusbwError)
@@ -107,7 +107,7 @@ class _Parts:
         self.calls: dict[int, list[int | None]] = {}
         self.marks: list[Mark] = []
         self.end: dict[str, Any] | None = None
-        self.clock: dict[str, Any] | None = None
+        self.clock: list[ClockPoint] = []
         self.notes: list[str] = []
 
     def add(self, line: Any) -> None:
@@ -122,8 +122,9 @@ class _Parts:
         elif kind == "mark":
             self.marks.append(_mark(line))
         elif kind == "clock":
-            int(line["offset_ns"]), int(line["uncertainty_ns"])
-            self.clock = line
+            at, offset, uncertainty = (int(line[key]) / 1e9 for key in ("at_ns", "offset_ns", "uncertainty_ns"))
+            if not self.clock or at > self.clock[-1].at_s:
+                self.clock.append(ClockPoint(at, offset, uncertainty))
         elif kind == "end":
             self.end = line
         elif kind == "note":
@@ -157,7 +158,6 @@ class _Parts:
             notes.append(
                 f"rank {header['rank']} was killed or still runs: calls of its last second may be missing (at most 512)"
             )
-        clock = self.clock
         return Trace(
             rank=int(header["rank"]),
             world_size=int(header["world_size"]),
@@ -166,8 +166,7 @@ class _Parts:
             facts={key: value for key, value in header.items() if key not in ("type", "format", "rank", "world_size")},
             complete=self.end is not None,
             lost=0 if self.end is None else int(self.end.get("lost", 0)),
-            clock_offset_s=None if clock is None else clock["offset_ns"] / 1e9,
-            clock_uncertainty_s=0.0 if clock is None else clock["uncertainty_ns"] / 1e9,
+            clock=tuple(self.clock),
             notes=tuple(notes),
         )
 

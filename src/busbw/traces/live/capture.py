@@ -7,6 +7,7 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class Capture:
         self._recorder = Recorder(self._writer, steps, times)
         self._running = False
         self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> Capture:
         """Begin to record."""
@@ -53,9 +55,10 @@ class Capture:
             raise UsageError("this capture is running already: make another one, or stop it first")
         self._running = True
         attach(self._recorder)
+        atexit.register(self._at_exit)
         if self._writer is not None:
-            atexit.register(self._at_exit)
-            threading.Thread(target=self._flush_old, name="busbw-capture", daemon=True).start()
+            self._run(self._flush_old)
+            self._recorder.when_job_is_met(self._align_clocks)
         return self
 
     def stop(self, why: str = "stopped") -> None:
@@ -67,6 +70,8 @@ class Capture:
         self._running = False
         self._stopping.set()
         detach(self._recorder)
+        for thread in self._threads:  # one that is still inside torch when Python ends takes the process down
+            thread.join(timeout=2)
         atexit.unregister(self._at_exit)
         self._recorder.close(why)
 
@@ -106,6 +111,16 @@ class Capture:
 
     def _at_exit(self) -> None:
         self.stop("exit")
+
+    def _align_clocks(self, rank: int, world_size: int) -> None:
+        from busbw.traces.live._clocks import align
+
+        self._run(align, rank, world_size, _boot_id(), self._recorder.note_clock, self._stopping)
+
+    def _run(self, work: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=work, args=args, name="busbw-capture", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _flush_old(self) -> None:
         while not self._stopping.wait(_OLD_NS / 2e9):

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
@@ -67,6 +67,7 @@ class Recorder:
         self._timing = False
         self._cuda_times: CudaTimes | None = None
         self._pid = os.getpid()
+        self._on_job: Callable[[int, int], None] | None = None
         self.hooks = StepHooks(self.mark)
         self._writer = writer
         self._sequence = count()
@@ -213,6 +214,10 @@ class Recorder:
 
     # --- what runs seldom --------------------------------------------------------------------------------------------
 
+    def when_job_is_met(self, then: Callable[[int, int], None]) -> None:
+        """Have `then(rank, world size)` called at the first call of a process group."""
+        self._on_job = then
+
     def start(self) -> None:
         """See steps, and the ends of the first calls."""
         self.hooks.start()
@@ -311,6 +316,8 @@ class Recorder:
         if dist.is_initialized():
             self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.open()
+        if self._on_job is not None:
+            self._on_job(self.rank, self.world_size)
 
     def _new_kind(
         self,
@@ -417,6 +424,12 @@ class Recorder:
             ]
             self._unended = [record for record in (*self._unended, *calls) if record[4] is None][-FULL:]
             writer.write(lines)
+
+    def note_clock(self, at_ns: int, offset_ns: int, uncertainty_ns: int) -> None:
+        """How far rank 0's clock is ahead, into the file."""
+        if self._writer is not None:
+            line = {"type": "clock", "at_ns": at_ns, "offset_ns": offset_ns, "uncertainty_ns": uncertainty_ns}
+            self._writer.write([_json(line)])
 
     def flush_if_old(self, age_ns: int) -> None:
         """Flush when there is something and the last flush is that long ago."""
