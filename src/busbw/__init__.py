@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from busbw.findings import explain
     from busbw.formats import read_results
     from busbw.pricing import price
+    from busbw.traces import capture
 
 __all__ = [
     "Bill",
@@ -68,6 +69,7 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "capture",
     "check",
     "compare",
     "explain",
@@ -96,6 +98,7 @@ _HOMES = {
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "capture": "busbw.traces",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
