@@ -33,7 +33,9 @@ class Parameter:
     """Of a count."""
 
     def read(self, text: str, owner: str) -> Any:
-        """The value of what was written; UsageError that names the parameter and its rule."""
+        """The value of what was written (None for nothing); UsageError that names the parameter and its rule."""
+        if not text and not self.text:
+            return None
         where = f"{owner}: {self.name}={text}"
         try:
             return self._value(text.strip(), where)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from busbw.core.topology import Device, Link, Topology, TopologyBuilder
+from busbw.core.topology import Topology, TopologyBuilder
 from busbw.topologies.preset import Parameter, Preset
-from busbw.topologies.presets._assumed import COSTS, NOTE, pcie_Bps, policies
+from busbw.topologies.assumed import COSTS, NOTE, pcie_Bps, policies
+from busbw.topologies.presets._skeleton import add_host
 
 _WAYS = {"direct": "direct", "redirect": "cpu", "staged": "memory"}
 _SOURCE = "PCI Express Base Specification (x16 a way: Gen4 31.5, Gen5 63.0 GB/s)"
@@ -28,34 +29,18 @@ def build(
 ) -> Topology:
     """One host: GPUs under switches (or at root ports), switches spread evenly over the sockets."""
     builder = TopologyBuilder(name)
-    rate = pcie_Bps(int(generation[3:]), lanes)
-    details = {"model": model} if model else {}
-    groups = -(-gpus // gpus_per_switch) if gpus_per_switch else gpus
-    cpus = min(sockets, groups)
-    owner = [group * cpus // groups for group in range(groups)]
-    for gpu in range(gpus):
-        builder.add(Device(f"gpu{gpu}", "gpu", "host0", details=details))
-    for cpu in range(cpus):
-        builder.add(Device(f"cpu{cpu}", "cpu", "host0", details={"numa": str(cpu)}))
-        builder.add(Device(f"memory{cpu}", "memory", "host0"))
-        builder.link(Link(f"cpu{cpu}", f"memory{cpu}", "memory", memory, memory, memory, basis="assumed"))
-    for cpu in range(cpus):
-        for other in range(cpu):
-            builder.link(Link(f"cpu{other}", f"cpu{cpu}", "socket", socket, socket, basis="assumed"))
-    places = []
-    for group in range(groups):
-        if gpus_per_switch:
-            place = builder.add(Device(f"switch{group}", "pcie_switch", "host0"))
-            builder.link(Link(place, f"cpu{owner[group]}", "pcie", rate, rate))
-        else:
-            place = f"cpu{owner[group]}"
-        places.append(place)
-    for gpu in range(gpus):
-        builder.link(Link(f"gpu{gpu}", places[gpu // (gpus_per_switch or 1)], "pcie", rate, rate))
-    for number in range(nics):
-        place = places[number * groups // nics]
-        builder.add(Device(f"nic{number}", "nic", "host0", details={"rate_Bps": repr(nic)}))
-        builder.link(Link(f"nic{number}", place, "pcie", rate, rate))
+    add_host(
+        builder,
+        gpus=gpus,
+        gpus_per_switch=gpus_per_switch,
+        sockets=sockets,
+        pcie=pcie_Bps(int(generation[3:]), lanes),
+        socket=socket,
+        memory=memory,
+        nics=nics,
+        nic=nic,
+        details={"model": model} if model else {},
+    )
     notes = [NOTE, "speeds of sockets and memory are assumed"]
     notes.append(
         {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from busbw.core.routing import Routes
+from busbw.core.routing import Routes, make_routes
 from busbw.core.topology import PATH_CLASSES, Ints, Topology
 from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.regular import NumberedNames, kinds_of, machine
@@ -23,18 +23,10 @@ class StarRouter:
     def routes(self, topology: Topology, source: Ints, target: Ints) -> Routes:
         """As `Router.routes`, between GPUs."""
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
-        away = source != target
-        offsets = np.concatenate([[0], np.cumsum(2 * away)]).astype(np.int64)
-        both = np.stack([2 * source, 2 * target + 1], axis=1)[away]
-        policy = topology.policy(PATH_CLASSES[self.path_class])
-        latency = policy.latency_s + topology.latency_s[source] + topology.latency_s[target]
-        return Routes(
-            offsets,
-            both.reshape(-1),
-            np.where(away, latency, 0.0),
-            np.where(away, policy.cap_Bps, np.inf),
-            np.where(away, self.path_class, PATH_CLASSES.index("local")).astype(np.int8),
-        )
+        away = np.flatnonzero(source != target)
+        ways = np.stack([2 * source[away], 2 * target[away] + 1], axis=1)
+        path_class = np.where(source != target, self.path_class, PATH_CLASSES.index("local"))
+        return make_routes(topology, np.repeat(away, 2), ways.reshape(-1), path_class.astype(np.int8))
 
 
 def build(*, name: str, gpus: int, bandwidth: float, latency: float, kind: str, reduces: bool) -> Topology:
