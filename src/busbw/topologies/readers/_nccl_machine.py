@@ -152,7 +152,8 @@ class _Machine:
                     f"{pair[0]} and {pair[1]} disagree on their links ({' and '.join(map(str, counts.values()))}); the larger counts"
                 ] = None
             kind, rate = kinds[pair]
-            self.builder.link(Link(*pair, kind, *(2 * [max(counts.values()) * rate]), basis="assumed"))
+            both = max(counts.values()) * rate
+            self.builder.link(Link(pair[0], pair[1], kind, both, both, basis="assumed"))
         if switches:
             reduces = any(number(pci.of("gpu")[0].get("sm"), 0) >= 90 for _, pci in self.gpus.values() if pci.of("gpu"))
             self.builder.add(

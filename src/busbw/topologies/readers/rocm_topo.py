@@ -108,9 +108,9 @@ class RocmTables:
         for place, gpu in enumerate(self.gpus):
             builder.link(Link(names[gpu], f"cpu{nodes.index(node_of[place])}", "pcie", pcie, pcie, basis="assumed"))
         longer = 0
-        for (one, other), cell in types.items():
-            if cell == "XGMI" and hops.get((one, other), "1") in ("0", "1"):
-                builder.link(Link(names[one], names[other], "xgmi", _XGMI_BPS, _XGMI_BPS, basis="assumed"))
+        for (near, far), cell in types.items():
+            if cell == "XGMI" and hops.get((near, far), "1") in ("0", "1"):
+                builder.link(Link(names[near], names[far], "xgmi", _XGMI_BPS, _XGMI_BPS, basis="assumed"))
             elif cell == "XGMI":
                 longer += 1
         notes = [
@@ -156,7 +156,8 @@ def _columns(words: list[str]) -> list[str]:
 
 
 def _read(text: LogText) -> RocmTables:
-    section, columns = "", []
+    section = ""
+    columns: list[str] = []
     gpus: dict[str, None] = {}
     tables: dict[str, dict[tuple[str, str], str]] = {}
     numa: dict[int, int] = {}

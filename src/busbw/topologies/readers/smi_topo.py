@@ -221,8 +221,8 @@ class _Open:
             self.affinity[words[0]] = rest
 
 
-def matrices(text: LogText) -> tuple[list[SmiMatrix], list[int]]:
-    """Every matrix of links in a text, and the lines at which a matrix of peer access begins."""
+def matrices(text: LogText) -> tuple[list[SmiMatrix], list[SmiMatrix]]:
+    """Every matrix of links in a text, and every matrix of peer access (`nvidia-smi topo -p2p`)."""
     found: list[_Open] = []
     devices: dict[str, str] = {}
     for number, who, line in text.tagged_lines():
@@ -238,7 +238,10 @@ def matrices(text: LogText) -> tuple[list[SmiMatrix], list[int]]:
             found[-1].take(number, words)
     whole = [one for one in found if one.rows]
     links = [one for one in whole if not one.p2p]
-    return [_close(text, one, devices, len(links)) for one in links], [one.line for one in whole if one.p2p]
+    return (
+        [_close(text, one, devices, len(links)) for one in links],
+        [_close(text, one, devices, 1) for one in whole if one.p2p],
+    )
 
 
 def _close(text: LogText, one: _Open, devices: dict[str, str], count: int) -> SmiMatrix:
@@ -269,7 +272,7 @@ def _recognises(text: LogText) -> bool:
     return (
         re.search(r"^[^\n]*\bGPU\d{1,4}\b", text.head, re.MULTILINE) is not None
         and not text.contains(b"<system", b"NCCL INFO")
-        and bool(sum(map(len, matrices(text))))
+        and any(matrices(text))
     )
 
 
@@ -277,7 +280,7 @@ def _read(text: LogText) -> SmiMatrix:
     links, p2p = matrices(text)
     if not links:
         raise FileError(
-            f"{text.name}:{p2p[0]}: a matrix of nvidia-smi topo -p2p: it says which pairs may use peer access, not how they are "
+            f"{text.name}:{p2p[0].line}: a matrix of nvidia-smi topo -p2p: it says which pairs may use peer access, not how they are "
             "joined; save nvidia-smi topo -m instead"
         )
     return links[0]
