@@ -138,6 +138,8 @@ class _Machine:
                     elif link.get("tclass").lower().startswith("0x0680"):
                         before = switches.get(name, ("", 0.0))[1]
                         switches[name] = ("nvlink", before + count * rate)
+                    elif target == busid:
+                        self.notes[f"{name}: a {link.tag} to itself is left out"] = None
                     else:
                         self.notes[
                             f"{name}: a {link.tag} to {target or 'nowhere'}, which is no GPU of this file, is left out"

@@ -6,6 +6,7 @@ XGMI pairs of more hops go through other GPUs.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -155,7 +156,29 @@ def _columns(words: list[str]) -> list[str]:
     return words if words and same else []
 
 
+def _of_json(text: LogText) -> RocmTables:
+    """`amd-smi topology --json`: a list of GPUs with their links."""
+    try:
+        data = json.loads(text.whole())
+        gpus = tuple(str(gpu["bdf"]) for gpu in data)
+        tables: dict[str, dict[tuple[str, str], str]] = {}
+        for gpu in data:
+            for link in gpu["links"]:
+                if link["bdf"] != gpu["bdf"]:
+                    for section, key in (("link type", "link_type"), ("weight", "weight"), ("hops", "num_hops")):
+                        tables.setdefault(section, {})[gpu["bdf"], link["bdf"]] = str(link.get(key, ""))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileError(
+            f"{text.name}: not what amd-smi topology --json prints, a list of GPUs with bdf and links ({error!r})"
+        ) from error
+    if not gpus or len(set(gpus)) < len(gpus):
+        raise FileError(f"{text.name}: amd-smi topology --json {'with a GPU twice' if gpus else 'without a GPU'}")
+    return RocmTables(text.name, gpus, tables)
+
+
 def _read(text: LogText) -> RocmTables:
+    if text.head.lstrip().startswith("["):
+        return _of_json(text)
     section = ""
     columns: list[str] = []
     gpus: dict[str, None] = {}
@@ -167,9 +190,9 @@ def _read(text: LogText) -> RocmTables:
             numa[int(node[1])] = int(node[2])
             continue
         title = _TITLE.fullmatch(line)
-        found = next((name for name, pattern in _SECTIONS if title and pattern.search(title[1])), "")
-        if found or (title and "=" in line):
-            section, columns = found, []
+        if title is not None:
+            section = next((name for name, pattern in _SECTIONS if pattern.search(title[1])), "")
+            columns = []
             continue
         words = line.split()
         if _columns(words) and (section or not columns):
@@ -188,6 +211,8 @@ def _read(text: LogText) -> RocmTables:
 
 def _recognises(text: LogText) -> bool:
     head = text.head
+    if head.lstrip().startswith("[") and '"bdf"' in head and '"links"' in head:
+        return True
     return (
         re.search(r"between two GPUs|^\s*(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:|XGMI LINK STATUS", head, re.MULTILINE)
         is not None

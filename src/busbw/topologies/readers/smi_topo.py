@@ -23,7 +23,8 @@ DISTANCES = ("X", "NV", "C2C", "PIX", "PXB", "PHB", "NODE", "SYS")
 _P2P = frozenset(("OK", "NS", "CNS", "GNS", "TNS", "DR", "U"))
 _CELL = re.compile(r"X|NV\d{1,3}|C2C|PIX|PXB|PHB|NODE|SYS|SOC|N/A")
 _GPU = re.compile(r"GPU\d{1,4}")
-_RULES = re.compile(r"[|│┃+]")
+_RULES = re.compile(r"[|│┃+]|\[\d{0,2}m")
+"""Rules of tables, and what is left of colours when their escape is lost."""
 _MOST_SHOWN = 4
 
 
@@ -244,8 +245,21 @@ def matrices(text: LogText) -> tuple[list[SmiMatrix], list[SmiMatrix]]:
     )
 
 
+def _drop_cut_cells(one: _Open) -> list[str]:
+    """Take out the last cell of a row that is cut, where it may be cut itself (NV1 of NV18); says which rows are cut."""
+    notes = []
+    for row, cells in one.rows.items():
+        if len(cells) == len(one.columns) or not cells:
+            continue
+        notes.append(f"the matrix is cut in the row of {row}")
+        last = list(cells)[-1]
+        if last != row and one.rows.get(last, {}).get(row) != cells[last]:
+            del cells[last]
+    return notes[:_MOST_SHOWN]
+
+
 def _close(text: LogText, one: _Open, devices: dict[str, str], count: int) -> SmiMatrix:
-    notes = list(one.unknown[:_MOST_SHOWN])
+    notes = list(one.unknown[:_MOST_SHOWN]) + _drop_cut_cells(one)
     gpus = [name for name in one.columns if _GPU.fullmatch(name)]
     lost = [gpu for gpu in gpus if gpu not in one.rows]
     if lost:
