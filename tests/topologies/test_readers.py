@@ -216,12 +216,47 @@ def test_what_is_no_topology_is_refused_with_the_reason(text: str, message: str,
 
 
 PIECES = st.sampled_from(
-    (
-        'GPU0|GPU1|NIC0|\t| X |PIX|NV4|SYS|CPU Affinity|\n|0-3|N/A|<system>|</system>|<cpu numaid="0">|</cpu>|</pci>|</gpu>|'
-        '<pci busid="a" class="0x030200">|<gpu dev="0" sm="80">|<nvlink target="a" count="-2" tclass="0x068000"/>|'
-        "h:1:2 [0] NCCL INFO |Channel 00/02 : 0 1|Ring 00 : 1 -> 0 -> 1|=== System : maxBw|CPU/0 (1/2)|+ PCI[12.0] - GPU/1 (0)|"
-        "Link Type between two GPUs|XGMI|LINK TYPE TABLE:|busbw_topology = 1|devices = []|[paths.pcie]|via = 3|{|}|=|[|]"
-    ).split("|")
+    [
+        "GPU0",
+        "GPU1",
+        "NIC0",
+        "\t",
+        " X ",
+        "PIX",
+        "NV4",
+        "SYS",
+        "CPU Affinity",
+        "\n",
+        "0-3",
+        "N/A",
+        "<system>",
+        "</system>",
+        '<cpu numaid="0">',
+        "</cpu>",
+        "</pci>",
+        "</gpu>",
+        '<pci busid="a" class="0x030200">',
+        '<gpu dev="0" sm="80">',
+        '<nvlink target="a" count="-2" tclass="0x068000"/>',
+        "h:1:2 [0] NCCL INFO ",
+        "Channel 00/02 : 0 1",
+        "Ring 00 : 1 -> 0 -> 1",
+        "=== System : maxBw",
+        "CPU/0 (1/2)",
+        "+ PCI[12.0] - GPU/1 (0)",
+        "Link Type between two GPUs",
+        "XGMI",
+        "LINK TYPE TABLE:",
+        "busbw_topology = 1",
+        "devices = []",
+        "[paths.pcie]",
+        "via = 3",
+        "{",
+        "}",
+        "=",
+        "[",
+        "]",
+    ]
 )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "TopologyFormat",
     "describe_file",
     "describe_text",
+    "describe_this",
     "find_preset",
     "presets",
     "read_topology",
@@ -36,9 +37,18 @@ def read_topology(text_or_path: str) -> Topology:
 
     Raises UsageError for an expression, FileError for a file: one line with the value, the rule and the way out.
     """
+    if text_or_path == "this":
+        return describe_this().topology()
     if _is_file(text_or_path):
         return describe_file(text_or_path).topology()
     return read_spec(text_or_path)
+
+
+def describe_this() -> Description:
+    """What this machine shows of itself."""
+    from busbw.topologies.this_machine import this_machine
+
+    return this_machine()
 
 
 def describe_file(path: str) -> Description:
