@@ -40,3 +40,18 @@ def test_a_row_that_knows_better_is_left_out_and_never_renamed(golden: Path) -> 
     assert {row.call.collective for row in read_told(path, ("all_to_all",)).measurements} == names
     n = read_results(path).measurements[0].call.world_size
     assert {row.call.world_size for row in read_selected(path, (), (n,)).measurements} == {n}
+
+
+def test_what_could_be_several_operations_is_what_it_is_told_to_be(tmp_path: Path) -> None:
+    """At N = 2 the factor of all_reduce is 1, as that of send_recv; unchecked, nothing else tells them apart."""
+    path = tmp_path / "pair.txt"
+    half = "    100.0   10.49   10.49    N/A"
+    path.write_text(
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+        f"     1048576        262144     float     sum      -1{half}{half}\n"
+    )
+    first, _ = read_results(str(path)).measurements
+    assert "op_ambiguous" in {mark.code for mark in first.marks}
+    told, _ = read_selected(str(path), ("send_recv",), (2,)).measurements
+    assert told.call.collective == "send_recv"
+    assert "op_ambiguous" not in {mark.code for mark in told.marks}

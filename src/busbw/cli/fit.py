@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.measurement import Measurement
 from busbw.errors import FileError, UsageError
-from busbw.formats._selection import read_selected
+from busbw.formats._selection import keep, read_told
 from busbw.units import GB, MICROSECOND, format_size, format_time
 
 if TYPE_CHECKING:
@@ -77,11 +77,14 @@ def _rows(args: argparse.Namespace) -> tuple[list[Measurement], list[FileError]]
     failures: list[FileError] = []
     for path in args.files:
         try:
-            rows += read_selected(path, ops, worlds).measurements
+            rows += read_told(path, ops, worlds).measurements
         except FileError as error:
             failures.append(error)
+    there = sorted({row.call.collective for row in rows}), sorted({row.call.world_size for row in rows})
+    rows = list(keep(rows, ops, worlds))
     if not rows and not failures:
-        raise UsageError(f"no row is left of {', '.join(args.files)} after --op and -N; busbw show says what is there")
+        names, sizes = (", ".join(map(str, values)) for values in there)
+        raise UsageError(f"no row is left: the files hold {names or 'nothing'} at N = {sizes or 'none'}")
     return rows, failures
 
 

@@ -24,7 +24,9 @@ __all__ = [
     "describe_text",
     "describe_this",
     "find_preset",
+    "is_file",
     "presets",
+    "read_spec",
     "read_topology",
 ]
 
@@ -39,7 +41,7 @@ def read_topology(text_or_path: str) -> Topology:
     """
     if text_or_path == "this":
         return describe_this().topology()
-    if _is_file(text_or_path):
+    if is_file(text_or_path):
         return describe_file(text_or_path).topology()
     return read_spec(text_or_path)
 
@@ -74,7 +76,7 @@ def describe_text(text: LogText) -> Description:
     raise FileError(f"{text.name}: not a description of a machine that is known here: {known}")
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
     """Whether a path is meant: it exists, or it looks like one and is no expression."""
     if text == "-" or ("\n" not in text and len(text) < 4096 and Path(text).is_file()):
         return True

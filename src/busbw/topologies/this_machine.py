@@ -80,6 +80,11 @@ class ThisMachine:
     machine: Topology
     found: tuple[str, ...]
 
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
+
     def topology(self) -> Topology:
         """The machine."""
         return self.machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping
 
-_CELL = re.compile(r"\s*(-?[\d.]+)\s*/\s*(-?[\d.]+)\s*")
+_CELL = re.compile(r"\s*(-?\d{1,12}(?:\.\d{1,12})?)\s*/\s*(-?\d{1,12}(?:\.\d{1,12})?)\s*")
 
 
 class Tuning:

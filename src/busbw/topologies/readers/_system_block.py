@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from busbw.topologies.readers.nccl_log import Place
 
 _ROOT = re.compile(r"(CPU|PCI|GPU|NIC|NVS)/(\S+?)(?: \(.*\))? *$")
-_BRANCH = re.compile(r"( *)\+ (\w+)\[([\d.]+)\] - (\w+)/(\S+)(?: \((.*)\))? *$")
+_BRANCH = re.compile(r"( *)\+ (\w+)\[(\d{1,12}(?:\.\d{1,12})?)\] - (\w+)/(\S+)(?: \((.*)\))? *$")
 _KINDS = {"CPU": "cpu", "PCI": "pcie_switch", "GPU": "gpu", "NIC": "nic", "NVS": "nvswitch"}
 _LINKS = {"NVL": "nvlink", "XGMI": "xgmi", "C2C": "c2c", "PCI": "pcie", "SYS": "socket", "LOC": "local"}
 _MEMORY_BPS = 100e9
@@ -99,7 +99,7 @@ def _add_host(
                 builder.link(
                     Link(known[kind, name], memory, "memory", _MEMORY_BPS, _MEMORY_BPS, _MEMORY_BPS, basis="assumed")
                 )
-        if kind == "GPU" and rest.isdecimal():
+        if kind == "GPU" and rest.isdecimal() and len(rest) < 10:
             names[int(rest)] = known[kind, name]
         return known[kind, name]
 

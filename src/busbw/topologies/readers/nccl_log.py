@@ -19,33 +19,33 @@ from busbw.topologies.readers._nccl_tuning import Tuning
 from busbw.topologies.readers._system_block import Block, host_of_blocks
 from busbw.topologies.reading import TopologyFormat
 
-_LINE = re.compile(r"([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[(\d+)\] (?:\S+:\d+ )?NCCL (INFO|WARN|TRACE) ?")
+_LINE = re.compile(r"([A-Za-z0-9][\w.-]*):(\d{1,9}):(\d{1,9}) \[(\d{1,9})\] (?:\S+:\d+ )?NCCL (INFO|WARN|TRACE) ?")
 _BARE = re.compile(r"\bNCCL (INFO|WARN|TRACE) ?")
 _VIA = re.compile(r" via ((?:P2P|SHM|NET|CollNet|COLLNET|GIN)\b(?:/[^/\n]+?)*?)(?= comm\b| *$)")
 _CONNECTION = re.compile(
-    r"(?:Channel|Ring) (\d+)(?:/\d+)? : (\d+)(?:\[[0-9a-f]+\])? -> (\d+)(?:\[[0-9a-f]+\])?( \[(?:send|receive)\])?"
+    r"(?:Channel|Ring) (\d{1,9})(?:/\d+)? : (\d{1,9})(?:\[[0-9a-f]+\])? -> (\d{1,9})(?:\[[0-9a-f]+\])?( \[(?:send|receive)\])?"
 )
-_LIST = re.compile(r"Channel (\d+)/(\d+) : +(\d+(?: +\d+)*) *$")
-_RING = re.compile(r"Ring (\d+) : (\d+) -> (\d+) -> (\d+)")
+_LIST = re.compile(r"Channel (\d{1,9})/(\d{1,9}) : +(\d{1,9}(?: +\d{1,9})*) *$")
+_RING = re.compile(r"Ring (\d{1,9}) : (\d{1,9}) -> (\d{1,9}) -> (\d{1,9})")
 _TREES = re.compile(r"\bTrees? ")
-_TREE = re.compile(r"\[(\d+)\] (-?\d+(?:/-?\d+)*)->(\d+)->(-?\d+)")
-_COMM = re.compile(r"\brank (\d+) nranks (\d+)\b", re.IGNORECASE)
+_TREE = re.compile(r"\[(\d{1,9})\] (-?\d{1,9}(?:/-?\d{1,9})*)->(\d{1,9})->(-?\d{1,9})")
+_COMM = re.compile(r"\brank (\d{1,9}) nranks (\d{1,9})\b", re.IGNORECASE)
 _BUSID = re.compile(r"\bbusId ([0-9a-f]+)\b")
 _VERSION = re.compile(r"\b(NCCL|RCCL) version\s*:?\s*(\d[\w.+-]*)")
 _DAMAGED = re.compile(
     r"\bcomm 0x[0-9a-f]+ rank \d+ n[rR]anks \d+|\bChannel \d+(?:/\d+)? : \d+\[[0-9a-f]+\] -> \d+.* via "
 )
-_DEVICE = re.compile(r"#\s*Rank\s+(\d+) .*?\bon\s+(\S+) device\s+(\d+) \[([^\]]*)\]\s*(.*?)\s*$")
+_DEVICE = re.compile(r"#\s*Rank\s+(\d{1,9}) .*?\bon\s+(\S+) device\s+(\d{1,9}) \[([^\]]*)\]\s*(.*?)\s*$")
 """A line of the list that nccl-tests prints."""
-_NODES = re.compile(r"\bnNodes (\d+)")
-_COLL = re.compile(r"\b(\d+) coll channels")
-_NVLS = re.compile(r"\b(\d+) nvls channels")
+_NODES = re.compile(r"\bnNodes (\d{1,9})")
+_COLL = re.compile(r"\b(\d{1,9}) coll channels")
+_NVLS = re.compile(r"\b(\d{1,9}) nvls channels")
 _MULTICAST = re.compile(r"NVLS multicast support is (not )?available")
 _THRESHOLDS = re.compile(r"threadThresholds ([^\n]*?) *$")
-_ALGORITHM = re.compile(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)")
+_ALGORITHM = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
 _NETWORK = re.compile(r"Using network (\w[\w +-]*?) *$")
 _PATTERN = re.compile(
-    r"Pattern (\d+), crossNic (\d+), nChannels (\d+), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
+    r"Pattern (\d{1,9}), crossNic (\d{1,9}), nChannels (\d{1,9}), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
 )
 _NICS = re.compile(r"NET/(?:IB|Socket|OFI)\S* : Using((?: \[\d+\]\S+)+)")
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
@@ -143,6 +143,11 @@ class NcclLog:
                 order.append(following[order[-1]])
             found[channel] = tuple(order)
         return found
+
+    @property
+    def stands_alone(self) -> bool:
+        """It is worth showing by itself."""
+        return True
 
     def topology(self) -> Topology:
         """The hosts as NCCL saw them, where the log has its graph lines; FileError otherwise."""
@@ -301,7 +306,7 @@ class _Reader:
             self.keep("nodes", int(nodes[1]))
 
     def world_sizes(self, body: str) -> None:
-        for comm in re.finditer(r"\bnranks (\d+)", body, re.IGNORECASE):
+        for comm in re.finditer(r"\bnranks (\d{1,9})\b", body, re.IGNORECASE):
             self.nranks[int(comm[1])] += 1
 
     def transport(self, body: str) -> str:
@@ -425,7 +430,7 @@ class _Reader:
 
 def _word(text: str, names: tuple[str, ...]) -> str:
     """NCCL once printed numbers where it now prints names."""
-    return names[int(text)] if text.isdecimal() and int(text) < len(names) else text.upper()
+    return names[int(text)] if text.isdecimal() and len(text) < 3 and int(text) < len(names) else text.upper()
 
 
 FORMAT = TopologyFormat(

@@ -65,12 +65,17 @@ class RocmTables:
         return dict(Counter((self._pairs("link type") or self._pairs("link status")).values()))
 
     def _numbers(self, section: str) -> list[int]:
-        return sorted({int(cell) for cell in self._pairs(section).values() if cell.isdecimal()})
+        return sorted({int(cell) for cell in self._pairs(section).values() if cell.isdecimal() and len(cell) < 10})
 
     def asymmetric_pairs(self) -> list[tuple[str, str]]:
         """Pairs whose two rows disagree on the type of their link."""
         table = self.tables.get("link type", {})
         return [(a, b) for (a, b), cell in table.items() if a < b and table.get((b, a), cell) != cell]
+
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
 
     def topology(self) -> Topology:
         """GPUs on the sockets of their NUMA nodes, joined by XGMI; FileError where no link can be told."""

@@ -133,6 +133,11 @@ class SmiMatrix:
         labels = self.nvlink_labels()
         return dict.fromkeys(labels, self.switched) if self.switched else labels
 
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
+
     def topology(self) -> Topology:
         """The host that the matrix was printed on, rebuilt; FileError for a cut one, where pairs are missing."""
         from busbw.topologies.readers._rebuild import rebuild
