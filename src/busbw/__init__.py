@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.plan import Model, Tensor
     from busbw.core.summary import Summary
+    from busbw.core.topology import Topology
     from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from busbw.findings import explain
     from busbw.formats import read_results
     from busbw.pricing import price
+    from busbw.topologies import read_topology
     from busbw.traces import capture
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "Run",
     "Summary",
     "Tensor",
+    "Topology",
     "UsageError",
     "WrongResult",
     "__version__",
@@ -77,6 +80,7 @@ __all__ = [
     "measure",
     "price",
     "read_results",
+    "read_topology",
 ]
 
 _HOMES = {
@@ -104,7 +108,9 @@ _HOMES = {
     "explain": "busbw.findings",
     "fit": "busbw.costs",
     "measure": "busbw.bench",
+    "Topology": "busbw.core.topology",
     "read_results": "busbw.formats",
+    "read_topology": "busbw.topologies",
 }
 """Where each name lies; those without an entry are errors."""
 

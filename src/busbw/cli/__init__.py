@@ -25,6 +25,7 @@ COMMANDS = {
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
     "plot": "draw figures as SVG and PNG",
+    "topo": "read or show a machine: this one, a preset, NCCL's topology XML, nvidia-smi topo -m",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
 }
