@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from busbw.core.bill import Bill, Bills, Line
 from busbw.traces.judging import Judged, Profile, advise, judge, size_class, sums
-from busbw.units import GB, format_size, format_time
+from busbw.units import GB, MICROSECOND, format_size, format_time
 
 MOST_LINES = 24
 MOST_SUMS = 10
@@ -72,7 +72,7 @@ def _line(row: Judged, with_machine: bool, verbose: bool) -> str:
     seconds = line.seconds
     algbw = None if seconds is None else call.algbw_Bps(seconds)
     busbw = None if seconds is None else call.busbw_Bps(seconds)
-    wait = f"{float(line.notes['wait_us']):.0f} us" if "wait_us" in line.notes else "-"
+    wait = format_time(float(line.notes["wait_us"]) * MICROSECOND) if "wait_us" in line.notes else "-"
     machine = ""
     if with_machine:
         share = row.share_of_machine
@@ -87,7 +87,9 @@ def _line(row: Judged, with_machine: bool, verbose: bool) -> str:
 
 
 def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate / GB:.3g}"
+    if rate is None:
+        return "-"
+    return f"{rate / GB:.3g}" if rate >= GB / 1000 else "<0.001"
 
 
 def _sums(what: str, bill: Bill, key: Callable[[Line], str]) -> Iterator[str]:
@@ -125,7 +127,7 @@ def _ranks(jobs: Mapping[int, Bills]) -> Iterator[str]:
 
 
 def _wait_s(bill: Bill) -> float | None:
-    waits = [float(line.notes["wait_us"]) * 1e-6 * line.count for line in bill.lines if "wait_us" in line.notes]
+    waits = [float(line.notes["wait_us"]) * MICROSECOND * line.count for line in bill.lines if "wait_us" in line.notes]
     return sum(waits) if waits else None
 
 

@@ -1,10 +1,11 @@
 """Waiting apart from moving: when a call could begin, seen from all ranks, so that a straggler is not called bandwidth.
 
-A collective moves data only when its last rank has arrived. So with all ranks' traces on one clock
+A collective moves data only when the ranks that it needs have arrived: for most, the last one. So with all ranks' traces on
+one clock
 
-    wait of a rank = last arrival - own arrival,        time of the call = own end - when it could begin,
+    wait of a rank = their last arrival - own arrival,        time of the call = own end - when it could begin,
 
-where it could begin at the last arrival, or when the backend was done with what was queued before it (NCCL runs one
+where it could begin at that arrival, or when the backend was done with what was queued before it (NCCL runs one
 call of a group at a time; gloo has two threads). With one rank's trace they cannot be told apart: the time includes
 the wait, and says so.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from busbw.core.call import Call
 from busbw.core.trace import RecordedCall, Trace
 
 _LANES = {"gloo": 2}
@@ -80,18 +82,33 @@ def _compare(
             what = ", ".join(f"rank {rank} {call.kind.op}" for rank, call in zip(ranks, row, strict=True))
             return f"group of ranks {_ranks(ranks)}: call {number} differs ({what}); from there on waiting is not told apart"
         arrivals = [clocks[rank](call.start_s) for rank, call in zip(ranks, row, strict=True)]
-        last = max(arrivals)
-        for rank, call, arrival in zip(ranks, row, arrivals, strict=True):
-            lanes = _LANES.get(call.kind.group.backend, 1)
+        for place, (rank, call) in enumerate(zip(ranks, row, strict=True)):
+            ready = _ready(call.kind.call, place, arrivals)
             seconds = None
             if call.end_s is not None:
                 end = clocks[rank](call.end_s)
+                lanes = _LANES.get(call.kind.group.backend, 1)
                 busy = free[rank]
-                queued = sorted(busy)[-lanes] if len(busy) >= lanes else last
-                seconds = max(end - max(last, queued), 0.0)
+                queued = busy[-lanes] if len(busy) >= lanes else ready
+                begin = max(ready, queued)
+                seconds = end - begin if end > begin else None  # else it did not take part in the part that takes time
                 free[rank] = sorted([*busy, end])[-lanes:]
-            found[rank][call.sequence] = Timing(seconds, max(last - arrival, 0.0))
+            found[rank][call.sequence] = Timing(seconds, ready - arrivals[place])
     return None
+
+
+def _ready(call: Call, place: int, arrivals: Sequence[float]) -> float:
+    """When a rank of a group can begin to move data: what it needs from whom.
+
+    All ranks need all, but who only receives from the root needs the root (broadcast, scatter), and who only sends to it
+    needs nobody (gather, reduce), because what it sends may be buffered.
+    """
+    root = call.root
+    if root is None or not 0 <= root < len(arrivals):
+        return max(arrivals)
+    if call.collective in ("broadcast", "scatter"):
+        return max(arrivals[place], arrivals[root])
+    return max(arrivals) if place == root else arrivals[place]
 
 
 def _clock(trace: Trace, first: Trace) -> Callable[[float], float] | None:
