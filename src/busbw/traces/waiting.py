@@ -67,6 +67,7 @@ def compare_ranks(traces: Sequence[Trace]) -> tuple[dict[int, dict[int, Timing]]
         note = _compare(ranks, calls, clocks, found)
         if note:
             notes.append(note)
+    _compare_messages(traces, clocks, found)
     return found, notes
 
 
@@ -95,6 +96,36 @@ def _compare(
                 free[rank] = sorted([*busy, end])[-lanes:]
             found[rank][call.sequence] = Timing(seconds, ready - arrivals[place])
     return None
+
+
+def _compare_messages(
+    traces: Sequence[Trace], clocks: Mapping[int, Callable[[float], float]], found: dict[int, dict[int, Timing]]
+) -> None:
+    """The nth message from one rank to another on both: the receiver waits for the sender, who waits for nobody."""
+    sent: dict[tuple[int, int], list[float]] = {}
+    for trace in traces:
+        if trace.rank in clocks:
+            for call in trace.calls:
+                if call.kind.op == "send" and call.kind.notes.get("peer", "any") != "any":
+                    pair = (trace.rank, int(call.kind.notes["peer"]))
+                    sent.setdefault(pair, []).append(clocks[trace.rank](call.start_s))
+    for trace in traces:
+        turns: dict[int, int] = {}
+        for call in trace.calls if trace.rank in clocks else ():
+            if call.kind.call.collective != "send_recv_one_way" or call.kind.op == "send":
+                continue
+            peer = call.kind.notes.get("peer", "any")
+            if peer == "any":
+                break  # from here on nothing tells whose message is whose
+            turn = turns.get(int(peer), 0)
+            turns[int(peer)] = turn + 1
+            starts = sent.get((int(peer), trace.rank), [])
+            if turn < len(starts):
+                arrival = clocks[trace.rank](call.start_s)
+                ready = max(arrival, starts[turn])
+                end = None if call.end_s is None else clocks[trace.rank](call.end_s)
+                seconds = None if end is None or end <= ready else end - ready
+                found[trace.rank][call.sequence] = Timing(seconds, ready - arrival)
 
 
 def _ready(call: Call, place: int, arrivals: Sequence[float]) -> float:
