@@ -65,6 +65,8 @@ class Recorder:
         self._places = Places(_OWN)
         self._sampling = Sampling(times)
         self._timing = False
+        self._checks = Sampling("sampled")
+        self._checking = True
         self._cuda_times: CudaTimes | None = None
         self._pid = os.getpid()
         self._on_job: Callable[[int, int], None] | None = None
@@ -132,7 +134,7 @@ class Recorder:
         caller, instruction = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
         step = (self._previous, op.name, state.id, key, task >= 0, optimizing, caller, instruction, id(redop), bucket)
         kind = self._followers.get(step)
-        if kind is None or self._timing:
+        if kind is None or self._checking:
             kind = self._walk(step, kind, op, state, key, frame, redop, bucket, asynchronous)
         self._previous = kind
         if self._stepped and kind in self._scheduled:
@@ -187,7 +189,7 @@ class Recorder:
         bucket: int,
         asynchronous: bool,
     ) -> int:
-        """The kind of a call, from the stack. Also in every timed step, to see whether steps still repeat."""
+        """The kind of a call, from the stack. In some steps of all calls, to see whether what follows what still holds."""
         backward, optimizing = step[4], step[5]
         in_forward, module, name, code, instruction, found, scheduled = self._places.find(frame, not optimizing)
         if scheduled and not self._started:  # a stage receives before its first forward pass
@@ -238,6 +240,7 @@ class Recorder:
 
     def _time_or_not(self, sequence: int) -> None:
         timing = self._sampling.timed(self._segment, sequence)
+        self._checking = timing or self._checks.timed(self._segment, sequence)
         if timing is not self._timing:
             self._timing = timing
             CPU_TIMES.watch(self, timing)
