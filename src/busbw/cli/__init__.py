@@ -26,6 +26,7 @@ COMMANDS = {
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
     "plot": "draw figures as SVG and PNG",
     "topo": "read or show a machine: this one, a preset, NCCL's topology XML, nvidia-smi topo -m",
+    "capture": "the bill of a real job: run it behind --, or read what a capture left",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
 }
