@@ -21,6 +21,8 @@ class FigureOptions:
     """Bytes a second that one wire can carry one way, drawn in figures of busbw."""
     wire_source: str = ""
     """Where that rate is from, for a note; "" where the user gave it."""
+    model: str = "gpt2"
+    """Whose gradients `bucketed_sync` prices: what `busbw.pricing.readers.read_model` takes."""
     bucket_bytes: int = 25 * MIB
     """The bucket that `bucketed_sync` points at; PyTorch's DDP takes 25 MiB."""
 
