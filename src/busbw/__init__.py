@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from busbw.findings import explain
     from busbw.formats import read_results
+    from busbw.traces import capture
 
 __all__ = [
     "BusbwError",
@@ -60,6 +61,7 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "capture",
     "check",
     "compare",
     "explain",
@@ -81,6 +83,7 @@ _HOMES = {
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "capture": "busbw.traces",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",

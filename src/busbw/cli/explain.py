@@ -7,14 +7,16 @@ import json
 import sys
 from pathlib import Path
 
+from busbw.cli.selection import asked_ops
 from busbw.core.call import Call
 from busbw.core.collective import find_collective
 from busbw.core.finding import FACT_KINDS, Facts, parse_facts
 from busbw.core.measurement import Measurement, Results, Run
+from busbw.doctor import facts_of_report
 from busbw.errors import FileError, UsageError
 from busbw.findings import complete_facts, describe, explain, facts_of_log, facts_of_topology, page
 from busbw.findings.machines import find_machine
-from busbw.formats import read_results
+from busbw.formats._selection import read_selected
 from busbw.units import parse_rate, parse_size, parse_time
 
 
@@ -51,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="output of nvidia-smi topo -m, or NCCL's topology XML",
     )
+    facts.add_argument(
+        "--doctor",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a report of busbw doctor --json, one for each host",
+    )
     parser.add_argument("--json", action="store_true", help="findings as a JSON list")
     parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
 
@@ -58,11 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, explain, print; 2 when a file could not be read, 1 when data was wrong."""
     facts = given_facts(args)
+    ops = asked_ops(args.op) if args.files else ()
+    worlds = () if args.world_size is None or not args.files else (args.world_size,)
     results: list[Results] = []
     failures: list[FileError] = []
     for path in args.files:
         try:
-            results.append(read_results(path, world_size=args.world_size))
+            results.append(read_selected(path, ops, worlds))
         except FileError as error:
             failures.append(error)
     for path in args.nccl_log:
@@ -72,8 +83,9 @@ def run(args: argparse.Namespace) -> int:
         if not told.known:
             raise FileError(f"{path}: neither the matrix of nvidia-smi topo -m nor an NCCL topology with GPUs or NICs")
         facts = facts.or_else(told)
+    for path in args.doctor:
+        facts = facts.or_else(facts_of_report(_text(path), path))
     if args.files:
-        results = [_only(part, args.op) for part in results]
         for path in args.files:
             if path != "-" and Path(path).is_file():
                 facts = facts.or_else(facts_of_log(_log(path), path))
@@ -155,14 +167,6 @@ def by_hand(args: argparse.Namespace, facts: Facts) -> tuple[list[Results], Fact
     if time_s is not None:
         raise UsageError("--time needs --op, -N and --size beside it")
     return [], facts
-
-
-def _only(results: Results, op: str | None) -> Results:
-    if op is None:
-        return results
-    wanted = {find_collective(name).name for name in op.split(",")}
-    rows = tuple(row for row in results.measurements if row.call.collective in wanted)
-    return Results(results.run, rows)
 
 
 MOST_LINES = 200_000
