@@ -33,9 +33,9 @@
     ranks.forEach((rank, i) => element("rect", {
       x, y: y + h - piece * (i + 1), width: w, height: piece,
       style: "fill:" + colour("rank-" + rank) + (old ? ";opacity:.28" : "")}, parent));
-    const edge = final ? "done" : old ? "edge" : "cell-edge";
+    const edge = old ? "edge" : final ? "done" : "cell-edge";
     element("rect", {x, y, width: w, height: h, rx: 1.5,
-      style: "fill:none;stroke:" + colour(edge) + ";stroke-width:" + (final ? 1.8 : 1)}, parent);
+      style: "fill:none;stroke:" + colour(edge) + ";stroke-width:" + (final && !old ? 1.8 : 1)}, parent);
     if (sum && !old) {
       element("circle", {cx: x + w / 2, cy: y + h / 2, r: 6.5, style: "fill:" + colour("cell")}, parent);
       element("text", {x: x + w / 2, y: y + h / 2, class: "bwa-sigma"}, parent).textContent = "Σ";

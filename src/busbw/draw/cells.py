@@ -21,7 +21,7 @@ def slot_items(
         for i, rank in enumerate(contributors):
             role = f"rank {rank} old" if is_old else f"rank {rank}"
             yield Box(box.x, box.bottom - part * (i + 1), box.width, part, role, radius=0, is_part=True)
-    edge, wide = ("done", 1.6) if final else ("edge" if is_old else "cell edge", 1.0)
+    edge, wide = ("edge", 1.0) if is_old else ("done", 1.6) if final else ("cell edge", 1.0)
     dash = (2.0, 2.0) if is_old and box.width >= SIGMA_SIZE else ()
     yield Box(box.x, box.y, box.width, box.height, "", edge, wide, 1.5, dash)
     if is_sum and not is_old and box.width >= SIGMA_SIZE:

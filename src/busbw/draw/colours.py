@@ -6,6 +6,8 @@ apart (https://jfly.uni-koeln.de/color/), the next eight the same hues, lighter 
 
 from __future__ import annotations
 
+from functools import partial
+
 from busbw.plots.palette import THEMES, mix
 
 _RANKS = {
@@ -50,6 +52,7 @@ def colours(theme: str) -> dict[str, str]:
     }  # fmt: skip
     for rank, colour in enumerate(_RANKS[theme]):
         out[f"rank {rank}"] = colour
+        out[f"on rank {rank}"] = max("#000000", "#ffffff", key=partial(contrast, colour))
         out[f"rank {rank} old"] = mix(out["cell"], colour, 0.28)
     return out
 
@@ -57,3 +60,15 @@ def colours(theme: str) -> dict[str, str]:
 def letter(rank: int) -> str:
     """The letter that stands for a rank's data: a, b, c ..."""
     return chr(ord("a") + rank) if rank < 26 else f"r{rank} "
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, 1 to 21 (WCAG 2.2)."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -6,13 +6,14 @@ round t of each. NETWORK, where it takes part, is one more place after the ranks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from busbw.core.collective import COLLECTIVES, Place
 from busbw.core.schedule import NETWORK, Schedule
+from busbw.core.verify import input_span, output_span
 from busbw.errors import UsageError
 
 Content: TypeAlias = frozenset[tuple[int, int]]
@@ -185,31 +186,18 @@ def _after(state: State, step: Step, network: int) -> State:
 
 def _ends(lane: Schedule, offset: int) -> tuple[State, State]:
     """What each rank holds at first, and what it has to hold at the end, by the collective's own description."""
-    kind, chunks, n = COLLECTIVES.get(lane.collective), lane.chunks, lane.world_size
-    places = [Place(chunks, n, rank, lane.root) for rank in range(n)]
-    is_all_to_all = lane.collective == "all_to_all"
-    start = {rank: _start(kind.send_count(place), place) for rank, place in enumerate(places)}
+    kind, n = COLLECTIVES.get(lane.collective), lane.world_size
+    spans = [input_span(lane, rank) for rank in range(n)]
     before: State = {
-        (rank, offset + start[rank] + i): frozenset({(rank, offset + start[rank] + i)})
-        for rank, place in enumerate(places)
-        for i in range(kind.send_count(place))
+        (rank, offset + slot): frozenset({(rank, offset + slot)})
+        for rank, span in enumerate(spans)
+        for slot in range(span.start, span.start + span.length)
     }
     after: State = {}
-    for rank, place in enumerate(places):
-        begin = chunks if is_all_to_all else _start(kind.recv_count(place), place)
-        for piece in kind.postcondition(place):
+    for rank in range(n):
+        begin = output_span(lane, rank).start
+        for piece in kind.postcondition(Place(lane.chunks, n, rank, lane.root)):
             for i in range(piece.length):
-                content = frozenset((r, offset + start[r] + first + i) for r, first in piece.sources)
+                content = frozenset((r, offset + spans[r].start + first + i) for r, first in piece.sources)
                 after[(rank, offset + begin + piece.start + i)] = content
     return before, after
-
-
-def _start(count: int, place: Place) -> int:
-    """The first slot of a buffer of `count` chunks: a shard lies where it belongs in the tensor."""
-    return place.rank * place.shard if 0 < count < place.count else 0
-
-
-def describe(moves: Iterable[Move]) -> str:
-    """What is done to what arrives: `adds`, `replaces`, or both."""
-    kinds = {move.reduces for move in moves}
-    return "adds and replaces" if len(kinds) > 1 else "adds" if True in kinds else "replaces"

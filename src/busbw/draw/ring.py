@@ -99,15 +99,18 @@ def panel_items(play: Replay, time: int, places: Places) -> list[Item]:
 
 
 def marks(moves: tuple[Move, ...], cells: dict[Cell, Box]) -> Iterator[Item]:
-    """Frames around the slots that received something."""
-    for move in moves:
-        for _, target in move.cells():
-            yield _frame(cells[target], move.reduces)
-
-
-def _frame(box: Box, reduces: bool) -> Box:
-    grown = box.grown(1.4)
-    return Box(grown.x, grown.y, grown.width, grown.height, "", "adds" if reduces else "copies", 1.6, 2.5)
+    """Frames around the slots that received something, one around those that lie side by side."""
+    kinds = {target: move.reduces for move in moves for _, target in move.cells()}
+    while kinds:
+        cell = first = min(kinds)
+        reduces = kinds.pop(cell)
+        place, slot = cell
+        box = cells[cell]
+        while kinds.get((place, slot + 1)) == reduces and cells[(place, slot + 1)].y == box.y:
+            slot += 1
+            kinds.pop((place, slot))
+        wide = replace(cells[first], width=cells[(place, slot)].right - box.x).grown(0.9)
+        yield Box(wide.x, wide.y, wide.width, wide.height, "", "adds" if reduces else "copies", 1.7, 2.5)
 
 
 def arrows(moves: tuple[Move, ...], places: Places) -> Iterator[Item]:
