@@ -304,6 +304,14 @@ class TopologyBuilder:
             self._ranks.append(device.name)
         return device.name
 
+    def names(self) -> tuple[str, ...]:
+        """Names of the devices that are there already."""
+        return tuple(self._index)
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that are there already."""
+        return tuple(self._devices)
+
     def link(self, link: Link) -> None:
         """Add a link between two devices that are there already."""
         for end in (link.a, link.b):

@@ -11,7 +11,7 @@ the wait, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.core.trace import RecordedCall, Trace
@@ -44,7 +44,7 @@ def compare_ranks(traces: Sequence[Trace]) -> tuple[dict[int, dict[int, Timing]]
     """
     notes: list[str] = []
     found = {trace.rank: own_timing(trace) for trace in traces}
-    offsets = {trace.rank: trace.clock_offset_s for trace in traces}
+    clocks = {trace.rank: clock for trace in traces if (clock := _clock(trace, traces[0])) is not None}
     groups: dict[tuple[int, ...], dict[int, list[RecordedCall]]] = {}
     for trace in traces:
         for call in trace.calls:
@@ -57,12 +57,12 @@ def compare_ranks(traces: Sequence[Trace]) -> tuple[dict[int, dict[int, Timing]]
                 f"group of ranks {_ranks(ranks)}: no trace of rank {_ranks(missing)}, so waiting is part of its times"
             )
             continue
-        if len(ranks) > 1 and any(offsets[rank] is None for rank in ranks):
+        if not all(rank in clocks for rank in ranks):
             notes.append(
                 f"group of ranks {_ranks(ranks)}: its clocks were not aligned, so waiting is part of its times"
             )
             continue
-        note = _compare(ranks, calls, offsets, found)
+        note = _compare(ranks, calls, clocks, found)
         if note:
             notes.append(note)
     return found, notes
@@ -71,7 +71,7 @@ def compare_ranks(traces: Sequence[Trace]) -> tuple[dict[int, dict[int, Timing]]
 def _compare(
     ranks: tuple[int, ...],
     calls: Mapping[int, Sequence[RecordedCall]],
-    offsets: Mapping[int, float | None],
+    clocks: Mapping[int, Callable[[float], float]],
     found: dict[int, dict[int, Timing]],
 ) -> str | None:
     free: dict[int, list[float]] = {rank: [] for rank in ranks}
@@ -79,19 +79,29 @@ def _compare(
         if len({(call.kind.call.collective, call.kind.op) for call in row}) > 1:
             what = ", ".join(f"rank {rank} {call.kind.op}" for rank, call in zip(ranks, row, strict=True))
             return f"group of ranks {_ranks(ranks)}: call {number} differs ({what}); from there on waiting is not told apart"
-        arrivals = [call.start_s + (offsets[rank] or 0.0) for rank, call in zip(ranks, row, strict=True)]
+        arrivals = [clocks[rank](call.start_s) for rank, call in zip(ranks, row, strict=True)]
         last = max(arrivals)
         for rank, call, arrival in zip(ranks, row, arrivals, strict=True):
             lanes = _LANES.get(call.kind.group.backend, 1)
             seconds = None
             if call.end_s is not None:
-                end = call.end_s + (offsets[rank] or 0.0)
+                end = clocks[rank](call.end_s)
                 busy = free[rank]
                 queued = sorted(busy)[-lanes] if len(busy) >= lanes else last
                 seconds = max(end - max(last, queued), 0.0)
                 free[rank] = sorted([*busy, end])[-lanes:]
             found[rank][call.sequence] = Timing(seconds, max(last - arrival, 0.0))
     return None
+
+
+def _clock(trace: Trace, first: Trace) -> Callable[[float], float] | None:
+    """What takes a time of this rank to a clock that all share: none is needed on one host. None: not known."""
+    boot = trace.facts.get("boot_id")
+    if boot is not None and boot == first.facts.get("boot_id"):
+        return lambda time_s: time_s
+    if not trace.clock or first.rank != 0:
+        return None
+    return lambda time_s: trace.on_rank_0(time_s) or time_s
 
 
 def _ranks(ranks: Sequence[int]) -> str:
