@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from busbw.findings import explain
     from busbw.formats import read_results
+    from busbw.report import html_report
 
 __all__ = [
     "BusbwError",
@@ -64,6 +65,7 @@ __all__ = [
     "compare",
     "explain",
     "fit",
+    "html_report",
     "measure",
     "read_results",
 ]
@@ -85,6 +87,7 @@ _HOMES = {
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
+    "html_report": "busbw.report",
     "measure": "busbw.bench",
     "read_results": "busbw.formats",
 }

@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": "two runs: what changed, and is it real; exit status for CI",
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "plot": "draw figures as SVG and PNG",
+    "report": "one HTML file about results: verdict, figures, fit, calculator, rows; several runs are compared",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
 }
