@@ -14,11 +14,13 @@ from busbw._version import __version__
 if TYPE_CHECKING:
     from busbw.bench import measure
     from busbw.comparing import Comparison, Gate, check, compare
+    from busbw.core.bill import Bill, Bills, Line
     from busbw.core.call import Call
     from busbw.core.collective import Collective
     from busbw.core.cost_model import CostModel, Estimate
     from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
+    from busbw.core.plan import Model, Tensor
     from busbw.core.summary import Summary
     from busbw.costs import fit
     from busbw.errors import (
@@ -35,9 +37,13 @@ if TYPE_CHECKING:
     )
     from busbw.findings import explain
     from busbw.formats import read_results
+    from busbw.pricing import price
     from busbw.report import html_report
+    from busbw.traces import capture
 
 __all__ = [
+    "Bill",
+    "Bills",
     "BusbwError",
     "Call",
     "Collective",
@@ -50,27 +56,38 @@ __all__ = [
     "Gate",
     "Interrupted",
     "LaunchError",
+    "Line",
     "Measurement",
     "MeasurementError",
     "MissingDependency",
+    "Model",
     "RankLost",
     "RankMismatch",
     "Results",
     "Run",
     "Summary",
+    "Tensor",
     "UsageError",
     "WrongResult",
     "__version__",
+    "capture",
     "check",
     "compare",
     "explain",
     "fit",
     "html_report",
     "measure",
+    "price",
     "read_results",
 ]
 
 _HOMES = {
+    "Bill": "busbw.core.bill",
+    "Bills": "busbw.core.bill",
+    "Line": "busbw.core.bill",
+    "Model": "busbw.core.plan",
+    "Tensor": "busbw.core.plan",
+    "price": "busbw.pricing",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -83,6 +100,7 @@ _HOMES = {
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
+    "capture": "busbw.traces",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",

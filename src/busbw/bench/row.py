@@ -94,7 +94,8 @@ class RowTaker:
         place = Place(item.count, self.group.size, self.group.rank, item.call.root or 0)
         dtype = item.call.dtype or "uint8"
         buffers = Buffers.allocate(backend, item, place, dtype, settings.rotate_buffers)
-        issues = [backend.prepare(item, send, recv, self.group) for send, recv in buffers.pairs]
+        prepare = backend.prepare if item.schedule is None else backend.prepare_schedule
+        issues = [prepare(item, send, recv, self.group) for send, recv in buffers.pairs]
         send, recv = buffers.pairs[0]
         checks = settings.check if item.call.kind.moves_data else 0
         before = (checks + 1) // 2

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "what on this host costs collectives time? reads only: ACS, links, NICs, clocks, NUMA, variables",
     "compare": "two runs: what changed, and is it real; exit status for CI",
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
+    "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
     "plot": "draw figures as SVG and PNG",
     "report": "one HTML file about results: verdict, figures, fit, calculator, rows; several runs are compared",
     "selftest": "check every operation, dtype and reduction that each backend claims",

@@ -14,7 +14,7 @@ from busbw.bench.run import (
     resolve_backend,
     run_launches,
 )
-from busbw.bench.settings import POST_SIZES, RankTime, Settings
+from busbw.bench.settings import OWN, POST_SIZES, RankTime, Settings
 from busbw.bench.work import check_ranks
 from busbw.cli.bench_output import Output
 from busbw.core.collective import COLLECTIVES, PRIMITIVES, find_collective
@@ -31,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, grouped as they are thought of."""
     what = parser.add_argument_group("what to run")
     what.add_argument("--op", default=",".join(PRIMITIVES), help="collectives, or all (default: %(default)s)")
+    what.add_argument(
+        "--algorithm",
+        metavar="LIST",
+        default=OWN,
+        help="carry collectives out by schedules of point-to-point calls: ring, tree, 'ring(order=0-2-1-3)', "
+        "FILE.py:NAME, FILE.xml, a list, or all; own: the backend's own (default)",
+    )
     what.add_argument("-b", "--min-bytes", metavar="SIZE", help="smallest size; 1K = 1 KiB as in nccl-tests")
     what.add_argument("-e", "--max-bytes", metavar="SIZE", help="largest size")
     what.add_argument(
@@ -157,6 +164,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     names = list(COLLECTIVES.names()) if args.op == "all" else _list(args.op)
     collectives = tuple(dict.fromkeys(find_collective(name).name for name in names))
     sizes, by_default = _sizes(args)
+    algorithms = _algorithms(args.algorithm)
     for name in ("iters", "warmup", "check", "cuda_graph", "agg_iters"):
         value = getattr(args, name)
         least = 1 if name in ("iters", "agg_iters") else 0
@@ -164,7 +172,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
     if args.precision is not None and not 0 < args.precision < 1:
         raise UsageError(f"--precision {args.precision}: must be a share between 0 and 1, such as 0.02 for 2 %")
-    for name in ("op", "dtype", "redop"):
+    for name in ("op", "algorithm", "dtype", "redop"):
         value = getattr(args, name)
         if value is not None and not _list(value):
             raise UsageError(f"--{name} {value!r}: names nothing; leave it away, or name one or more")
@@ -177,6 +185,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         ),
         redops=tuple(dict.fromkeys(redops)),
         roots=_roots(args.root),
+        algorithms=algorithms,
         placement=args.placement,
         mode=args.mode,
         method=args.method,
@@ -246,6 +255,20 @@ def _resolve(settings: Settings) -> Settings:
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))
     return dataclasses.replace(settings, backend=backend, sizes=sizes)
+
+
+def _algorithms(text: str) -> tuple[str, ...]:
+    """The ways to run, checked: UsageError or FileError before any rank is started."""
+    if text == OWN:
+        return (OWN,)
+    from busbw.algorithms.spec import parse_algorithm, split_algorithms
+    from busbw.core.schedule import ALGORITHMS
+
+    names = [OWN, *ALGORITHMS.names()] if text == "all" else split_algorithms(text)
+    for name in names:
+        if name != OWN:
+            parse_algorithm(name)
+    return tuple(dict.fromkeys(names))
 
 
 def _rank_time(args: argparse.Namespace) -> RankTime:

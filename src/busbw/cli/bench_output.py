@@ -14,7 +14,7 @@ from typing import Any
 from busbw.bench.record import Record
 from busbw.bench.run import Launch, describe_run, variables_text
 from busbw.bench.settings import Settings
-from busbw.bench.work import call_key
+from busbw.bench.work import SCHEDULE_LABEL, call_key
 from busbw.cli.progress import ProgressBar
 from busbw.cli.table import Table
 from busbw.core.measurement import Measurement, Results, Run
@@ -63,7 +63,9 @@ class Output:
             variables = {name: value for name, value in row.labels.items() if name.isupper()}
             group = row.labels.get("group")
             world = row.call.world_size if group is None else int(row.labels["world"])
-            key = call_key(row.call) if group is None else f"{call_key(row.call)} group {group}"
+            key = call_key(row.call, row.labels.get(SCHEDULE_LABEL, ""))
+            if group is not None:
+                key = f"{key} group {group}"
             found.setdefault((world, row.repeat, variables_text(variables)), []).append(key)
         return found
 

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from busbw.core.collective import find_collective
+from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.measurement import Measurement
 from busbw.errors import FileError, UsageError
-from busbw.formats import read_results
+from busbw.formats._selection import keep, read_told
 from busbw.units import GB, MICROSECOND
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="results of any format that is read; - is standard input"
     )
-    parser.add_argument("--op", help="only these collectives, such as all_reduce,all_gather")
-    parser.add_argument("-N", "--world", metavar="N", help="only these world sizes, such as 2,4,8")
+    add_selection(parser)
     parser.add_argument(
         "--holdout",
         action="store_true",
@@ -72,35 +71,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(args: argparse.Namespace) -> tuple[list[Measurement], list[FileError]]:
-    wanted = None if args.op is None else {find_collective(name).name for name in args.op.split(",")}
-    worlds = None if args.world is None else _worlds(args.world)
+    ops, worlds = asked_ops(args.op), asked_worlds(args.world)
     rows: list[Measurement] = []
     failures: list[FileError] = []
     for path in args.files:
         try:
-            rows += read_results(path).measurements
+            rows += read_told(path, ops, worlds).measurements
         except FileError as error:
             failures.append(error)
     there = sorted({row.call.collective for row in rows}), sorted({row.call.world_size for row in rows})
-    rows = [
-        row
-        for row in rows
-        if (wanted is None or row.call.collective in wanted) and (worlds is None or row.call.world_size in worlds)
-    ]
+    rows = list(keep(rows, ops, worlds))
     if not rows and not failures:
         names, sizes = (", ".join(map(str, values)) for values in there)
         raise UsageError(f"no row is left: the files hold {names or 'nothing'} at N = {sizes or 'none'}")
     return rows, failures
-
-
-def _worlds(text: str) -> set[int]:
-    try:
-        worlds = {int(word) for word in text.split(",")}
-    except ValueError:
-        worlds = {0}
-    if min(worlds) < 1:
-        raise UsageError(f"-N {text!r}: must be one or more numbers of ranks, such as 2,4,8")
-    return worlds
 
 
 def _predictions(rows: Sequence[Measurement]) -> list[Prediction]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.core.collective import find_collective
+from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.errors import FileError, UsageError
-from busbw.formats import read_results
+from busbw.formats._selection import read_told
 from busbw.plots.figure import FIGURES, FigureOptions
 from busbw.units import parse_rate
 
@@ -34,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figure", metavar="NAME", action="append", help=f"one or more of {', '.join(FIGURES.names())} (default: all)"
     )
-    parser.add_argument("--op", help="only these collectives, such as all_reduce,all_gather")
-    parser.add_argument("--world", metavar="N", help="only these world sizes, such as 2,4,8")
+    add_selection(parser)
     parser.add_argument("--wire-limit", metavar="RATE", help="what a wire carries one way, to compare with: 50GB/s")
     parser.add_argument("--theme", choices=(*THEMES, "both"), default="light", help="colours (default: %(default)s)")
     parser.add_argument("--format", default=",".join(FORMATS), help="svg, png (default: both)")
@@ -52,7 +51,10 @@ def run(args: argparse.Namespace) -> int:
     figures = [FIGURES.get(name) for name in names]
     if args.width is not None and not LEAST_WIDTH <= args.width <= MOST_WIDTH:
         raise UsageError(f"--width {args.width}: must be a number of pixels from {LEAST_WIDTH} to {MOST_WIDTH}")
-    rows = [row for file in args.files for row in read_results(file).measurements]
+    # Everything is read, so that a refusal can say what there is; what is told is for files that do not tell it.
+    rows = [
+        row for file in args.files for row in read_told(file, options.collectives, options.world_sizes).measurements
+    ]
     folder = _folder(args.output)
     charts: list[tuple[str, Chart]] = []
     refused: list[UsageError] = []
@@ -90,15 +92,9 @@ def _draw(chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: i
 
 
 def _options(args: argparse.Namespace) -> FigureOptions:
-    try:
-        world_sizes = tuple(int(word) for word in _words(args.world or ""))
-    except ValueError:
-        world_sizes = (0,)
-    if any(world_size < 1 for world_size in world_sizes):
-        raise UsageError(f"--world {args.world!r}: must be one or more numbers of ranks, such as 2,4,8")
     return FigureOptions(
-        collectives=tuple(find_collective(word).name for word in _words(args.op or "")),
-        world_sizes=world_sizes,
+        collectives=asked_ops(args.op),
+        world_sizes=asked_worlds(args.world),
         wire_limit_Bps=None if args.wire_limit is None else _rate(args.wire_limit),
     )
 

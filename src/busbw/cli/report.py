@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.cli.explain import add_fact_options, facts_of_files, given_facts, only
+from busbw.cli.explain import add_fact_options, facts_of_files, given_facts
+from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.finding import Facts
 from busbw.core.measurement import Results
 from busbw.errors import FileError, NoRows, UsageError
-from busbw.formats import read_results
+from busbw.formats._selection import read_selected
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="PAGE", required=True, help="the page, such as report.html")
     parser.add_argument("--title", default="", help="its title (default: the collectives and N)")
-    parser.add_argument("--op", help="only these collectives, such as all_reduce,all_gather")
-    parser.add_argument("-N", "--world-size", type=int, help="ranks, where a file does not say")
+    add_selection(parser)
     parser.add_argument(
         "--across",
         metavar="LABEL",
@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, write the page, print its path. Files that cannot be read are named, the others count."""
     prove_writable(args.output, "-o")
     facts = given_facts(args)
+    ops, worlds = asked_ops(args.op), asked_worlds(args.world)
     inputs: list[list[Results]] = []
     names: list[str] = []
     failures: list[FileError] = []
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         parts = []
         for path in files:
             try:
-                parts.append(only(read_results(path, world_size=args.world_size), args.op))
+                parts.append(read_selected(path, ops, worlds))
             except NoRows as error:  # how a run failed is worth a page, beside one that has rows
                 if isinstance(error.results, Results):
                     parts.append(error.results)
@@ -64,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         write_page(inputs, args.output, facts, title=args.title, across=args.across)
         sys.stdout.write(f"{args.output}\n")
     elif not failures:
-        raise UsageError(f"no row is left to report{f' of --op {args.op}' if args.op else ''}")
+        asked = " ".join(f"{name} {text}" for name, text in (("--op", args.op), ("-N", args.world)) if text)
+        raise UsageError(f"no row is left to report{f' after {asked}' if asked else ''}")
     for failure in failures:
         sys.stderr.write(f"busbw report: error: {failure}\n")
     return 2 if failures else 0

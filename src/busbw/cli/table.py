@@ -25,7 +25,8 @@ class Table:
         """The lines to print for a row: a header if needed, then the row."""
         group = row.labels.get("group", "")
         settings = [f"{name}={row.labels[name]}" for name in sorted(row.labels) if name.isupper()]
-        head = (row.call.collective, row.call.world_size, group, tuple(settings), row.labels.get("backend"), row.repeat)
+        where = (row.labels.get("backend"), row.labels.get("schedule"))
+        head = (row.call.collective, row.call.world_size, group, tuple(settings), where, row.repeat)
         out = []
         if head != self._head:
             out += ["#" if self._head else "", self._title(row, group, settings), _COLUMNS, _UNITS]
@@ -36,6 +37,8 @@ class Table:
         parts = [row.call.collective, f"N={row.call.world_size}"]
         if "backend" in row.labels:
             parts.append(f"on {row.labels['backend']}")
+        if "schedule" in row.labels:
+            parts.append(f"by schedule {row.labels['schedule']}")
         if row.labels.get("sched", "default") != "default":
             parts.append(f"sched {row.labels['sched']}")
         if group:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 
 from busbw.core.finding import Facts
+from busbw.formats._nccl_info import algorithm_name, protocol_name
 from busbw.units import GB
 
 _HOST = re.compile(r"([\w.-]+):\d+:\d+ \[\d+\] NCCL (?:INFO|WARN|TRACE)")
@@ -19,12 +20,10 @@ _PATH = re.compile(r"GPU/\w+ :.*?\bNET/\d+ \(\d+/[\d.]+/(\w+)\)")
 _NET_RATE = re.compile(r"\+ NET\[([\d.]+)\] - NET/")
 _NODES = re.compile(r"\bnNodes (\d+)")
 _VERSION = re.compile(r"\bNCCL version (\d[\w.+-]*)")
-_CHANNELS = re.compile(r"Channel \d+/(\d+) :")
+_CHANNELS = re.compile(r"Channel \d+/(\d{1,9}) :")
 _CHOICE = re.compile(r"Bytes -> Algo (\w+) proto (\w+)", re.IGNORECASE)
 _NO_NVLS = re.compile(r"NVLS multicast support is not available")
 _READY = re.compile(r"Init COMPLETE|Connected all")
-_ALGORITHMS = ("Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT")
-_PROTOCOLS = ("LL", "LL128", "Simple")
 _NETWORKS = {"ib": "infiniband", "ibext": "infiniband", "socket": "sockets", "aws libfabric": "efa", "ofi": "efa"}
 
 
@@ -94,19 +93,13 @@ def _transports(facts: Facts, text: str, source: str) -> Facts:
 
 def _choices(facts: Facts, text: str, source: str) -> Facts:
     chosen = {(match[1], match[2]) for match in _CHOICE.finditer(text)}
-    algorithms = {_named(algorithm, _ALGORITHMS) for algorithm, _ in chosen}
-    protocols = {_named(protocol, _PROTOCOLS) for _, protocol in chosen}
+    algorithms = {algorithm_name(algorithm) for algorithm, _ in chosen}
+    protocols = {protocol_name(protocol) for _, protocol in chosen}
     if len(algorithms) == 1:
         facts = facts.having("algorithm", algorithms.pop(), f"{source}: Bytes -> Algo")
     if len(protocols) == 1:
         facts = facts.having("protocol", protocols.pop(), f"{source}: Bytes -> Algo .. proto")
     return facts
-
-
-def _named(word: str, names: tuple[str, ...]) -> str:
-    if word.isdigit() and int(word) < len(names):
-        return names[int(word)]
-    return next((name for name in names if name.lower() == word.lower()), word)
 
 
 def _environment(facts: Facts, text: str, source: str, speakers: set[str]) -> Facts:
@@ -122,9 +115,9 @@ def _environment(facts: Facts, text: str, source: str, speakers: set[str]) -> Fa
             setters[name].add(host[1])
         value = value.rstrip(".,")
         if name == "NCCL_PROTO" and not value.startswith("^"):
-            facts = facts.having("forced_protocol", _named(value, _PROTOCOLS), f"{source}: {match[0]}")
+            facts = facts.having("forced_protocol", protocol_name(value), f"{source}: {match[0]}")
         elif name == "NCCL_ALGO" and not value.startswith("^") and "," not in value:
-            facts = facts.having("algorithm", _named(value, _ALGORITHMS), f"{source}: {match[0]}")
+            facts = facts.having("algorithm", algorithm_name(value), f"{source}: {match[0]}")
         elif name == "NCCL_NET_GDR_LEVEL":
             facts = facts.having("gdr_level", value, f"{source}: {match[0]}")
     # A variable is printed by each process that reads it; only those that every host reads tell anything.

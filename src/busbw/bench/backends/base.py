@@ -18,6 +18,9 @@ from busbw.errors import UsageError
 Issue = Callable[[], object]
 """Issues one call; on a CPU backend it returns when this rank's part is done."""
 
+Post = tuple[Any, int]
+"""A part of a buffer, and the rank in the group that it goes to or comes from."""
+
 LAUNCH_VARIABLE = "BUSBW_LAUNCH"
 """The environment variable that tells a rank which launch of the same work it belongs to, from 0."""
 
@@ -122,6 +125,28 @@ class Backend(ABC):
     @abstractmethod
     def prepare(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
         """A function without arguments that issues one call of the item on these buffers."""
+
+    def supports_schedule(self, collective: Collective, dtype: str, redop: str | None) -> str | None:
+        """None when this backend can carry out a schedule of it as point-to-point calls, otherwise the reason why not."""
+        return f"{self.name} has no point-to-point calls for a schedule"
+
+    def exchange(self, sends: Sequence[Post], receives: Sequence[Post], group: Group) -> Issue:
+        """A function that sends and receives all these at once and returns when this rank's part is done."""
+        raise NotImplementedError(self.supports_schedule.__doc__)
+
+    def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
+        """A function (out, left, right) that does out = left (+) right, element by element."""
+        raise NotImplementedError(self.supports_schedule.__doc__)
+
+    def copy(self, target: Any, source: Any) -> object:
+        """Copy a buffer into another of the same length."""
+        raise NotImplementedError(self.supports_schedule.__doc__)
+
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """As `prepare`, for an item with a schedule: its rounds as point-to-point calls."""
+        from busbw.bench.point_to_point import prepare
+
+        return prepare(self, item, send, recv, group)
 
     @abstractmethod
     def barrier(self) -> None:

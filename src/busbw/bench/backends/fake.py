@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from busbw.bench.backends.base import LAUNCH_VARIABLE, Backend, Device, Group, Issue, Progress, Seat, tile
 from busbw.bench.backends.fake_noise import NoiseModel, parse_noise
 from busbw.bench.check import numpy_dtype
+from busbw.bench.point_to_point import COMBINERS, modelled_s, run_together
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import UsageError
@@ -126,8 +127,11 @@ class FakeBackend(Backend):
     def prepare(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
         """Advance the clock by the model's cost; move data when the input is fresh."""
         call = item.call
+        alpha_s, rate = self.options.alpha_s, self.options.bandwidth_Bps
         carried = call.size_bytes * call.kind.bus_factor(group.size) if group.size > 1 else 0.0
-        base_s = self.options.alpha_s + carried / self.options.bandwidth_Bps
+        base_s = alpha_s + carried / rate
+        if item.schedule is not None:
+            base_s = modelled_s(item.schedule, call.size_bytes, alpha_s, rate)
         if self.rank == self.options.slow_rank:
             base_s *= self.options.slow_factor
         self._base_s = base_s
@@ -142,6 +146,16 @@ class FakeBackend(Backend):
             self._issued += 1
 
         return issue
+
+    def supports_schedule(self, collective: Collective, dtype: str, redop: str | None) -> str | None:
+        """What numpy can add."""
+        if redop is not None and redop not in COMBINERS:
+            return f"a schedule has no {redop} reduction"
+        return self.supports(collective, dtype, redop, False)
+
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """The same, but the data is moved by the schedule's scripts, and each round costs alpha and its bytes."""
+        return self.prepare(item, send, recv, group)
 
     def time_batch(self, issue: Issue, calls: int, progress: Progress) -> float:
         """The model's cost with the noise of `calls` consecutive calls; each call is still issued."""
@@ -204,6 +218,9 @@ class FakeBackend(Backend):
             for rank, data in enumerate(self._seat.gather(mine))
             if rank in group.ranks
         }
+        if item.schedule is not None:
+            self._move_by_schedule(item, [inputs[rank] for rank in group.ranks], recv, group)
+            return
         place = Place(item.count, size, group.rank, item.call.root or 0)
         faulty = self.rank == max(self.options.fault_rank, 0)
         before = None if recv is None else recv.copy()
@@ -219,8 +236,21 @@ class FakeBackend(Backend):
             if item.call.redop == "avg":
                 total = (total / size).astype(recv.dtype)
             recv[piece.start : piece.start + piece.length] = total
-        if recv is None:
-            return
+        if recv is not None:
+            self._spoil(recv, before, faulty)
+
+    def _move_by_schedule(self, item: Item, inputs: list[NDArray[Any]], recv: Any, group: Group) -> None:
+        """Carry out every rank's script here, and take this rank's output."""
+        assert item.schedule is not None
+        given = [data if len(data) else None for data in inputs]
+        before = None if recv is None else recv.copy()
+        outputs = run_together(item.schedule, item.count, item.call.root or 0, given, item.call.redop or "sum")
+        if recv is not None:
+            recv[:] = outputs[group.rank]
+            self._spoil(recv, before, self.rank == max(self.options.fault_rank, 0))
+
+    def _spoil(self, recv: Any, before: Any, faulty: bool) -> None:
+        """Do to the output what the fault that was asked for does."""
         if self.options.fault == "swap" and faulty and len(recv) > 1:
             half = len(recv) // 2
             recv[:half], recv[half : 2 * half] = recv[half : 2 * half].copy(), recv[:half].copy()

@@ -1,0 +1,1 @@
+"""One file a parallelism: what it communicates, call by call."""

@@ -1,0 +1,179 @@
+"""Where the seconds of a line come from: a fitted cost model, results to fit, or alpha and bandwidth as they are given."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from busbw.core.call import Call
+from busbw.core.collective import COLLECTIVES
+from busbw.core.cost_model import CostModel, Estimate
+from busbw.core.measurement import Measurement
+from busbw.errors import BusbwError, FileError, UsageError
+from busbw.units import format_rate, format_time, parse_rate, parse_time
+
+STEPS: Mapping[str, Callable[[int], int]] = {
+    "all_reduce": lambda n: 2 * (n - 1),
+    "send_recv": lambda n: 1,
+    "send_recv_one_way": lambda n: 1,
+}
+"""Steps one after the other on a ring of N ranks; N - 1 for every other collective."""
+
+SUBSTITUTES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "all_to_all_v": (("all_to_all", ""), ("all_gather", "")),
+    "all_to_all": (("all_to_all_v", ""), ("all_gather", "")),
+    "send_recv_one_way": (("send_recv", ""), ("broadcast", "")),
+    "send_recv": (("send_recv_one_way", ""), ("broadcast", "")),
+    "all_gather": (("reduce_scatter", ""),),
+    "reduce_scatter": (("all_gather", ""),),
+    "reduce": (("broadcast", ""),),
+    "broadcast": (("reduce", ""), ("all_gather", "")),
+    "gather": (("scatter", ""), ("all_gather", "")),
+    "scatter": (("gather", ""), ("all_gather", "")),
+}
+"""What stands in for a collective that a profile lacks: the closest with the same bytes on a wire."""
+
+
+class Profile(Protocol):
+    """Anything that prices a call."""
+
+    def estimate(self, call: Call) -> Estimate:
+        """Seconds of one call with their interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """T = launch_s + steps alpha_s + f(N) S / bandwidth_Bps, with f the bus factor: the textbook's straight line."""
+
+    alpha_s: float
+    bandwidth_Bps: float  # noqa: N815 - the unit's own capitals
+    launch_s: float = 0.0
+
+    def estimate(self, call: Call) -> Estimate:
+        """Seconds of one call; given numbers have no interval."""
+        n = call.world_size
+        if n < 2:
+            return Estimate(0.0, 0.0, 0.0, 0.0, 0.0)
+        steps = STEPS[call.collective](n) if call.collective in STEPS else n - 1
+        latency = self.launch_s + steps * self.alpha_s
+        wire = COLLECTIVES.get(call.collective).bus_factor(n) * call.size_bytes / self.bandwidth_Bps
+        return Estimate(latency + wire, latency + wire, latency + wire, latency, wire)
+
+    @property
+    def words(self) -> str:
+        """As a sentence."""
+        launch = f", launch {format_time(self.launch_s)}" if self.launch_s else ""
+        return (
+            f"alpha {format_time(self.alpha_s)} a step, bandwidth {format_rate(self.bandwidth_Bps)}{launch}, as given"
+        )
+
+
+class Fitted:
+    """A cost model that lends a missing collective the curve of its closest relative, and says so."""
+
+    def __init__(self, model: CostModel) -> None:
+        self.model = model
+        self.known = {curve.collective for curve in model.curves}
+        self._found: dict[Call, Estimate] = {}
+
+    def estimate(self, call: Call) -> Estimate:
+        """Seconds of one call; UsageError where neither the collective nor a relative was fitted."""
+        found = self._found.get(call)
+        if found is None:
+            found = self._found[call] = self._estimate(call)
+        return found
+
+    def _estimate(self, call: Call) -> Estimate:
+        if call.collective in self.known or call.world_size < 2:
+            return self.model.estimate(call)
+        for other, _ in SUBSTITUTES.get(call.collective, ()):
+            if other in self.known:
+                found = self.model.estimate(replace(call, collective=other, root=None, redop=None))
+                reason = f"the profile has no {call.collective}: priced as {other} of the same S"
+                return replace(found, extrapolates=(reason, *found.extrapolates))
+        return self.model.estimate(call)  # raises, and names what is known
+
+
+def read_profile(text: str) -> tuple[Profile, str, tuple[str, ...]]:
+    """A profile from `alpha=5us,bandwidth=20GB/s[,launch=10us]`, a results file, a folder of them, a saved cost model or TOML.
+
+    Returns the profile, what it is in words, and notes. UsageError or FileError name what is wrong with it.
+    """
+    path = Path(text)
+    if "=" in text and not path.exists():
+        rates = _rates(text)
+        return rates, rates.words, ()
+    if path.suffix == ".toml":
+        rates = _toml(path)
+        return rates, f"{rates.words} in {path}", ()
+    if path.is_dir():
+        return _results(sorted(each for each in path.iterdir() if each.is_file()), str(path))
+    if path.suffix == ".json" and _is_cost_model(path):
+        return Fitted(CostModel.load(path)), f"cost model {path}", ()
+    return _results([path], str(path))
+
+
+def _rates(text: str) -> Rates:
+    values: dict[str, str] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        values[name.strip().lower()] = value.strip()
+    return _from_words(values, f"profile {text!r}")
+
+
+def _from_words(values: Mapping[str, str], where: str) -> Rates:
+    wrong = set(values) - {"alpha", "bandwidth", "launch"}
+    if wrong or not {"alpha", "bandwidth"} <= set(values):
+        what = f"{sorted(wrong)[0]!r} is not a word of it" if wrong else "alpha and bandwidth are both needed"
+        raise UsageError(f"{where}: {what}; write alpha=5us,bandwidth=20GB/s and, if known, launch=10us")
+    rates = Rates(parse_time(values["alpha"]), parse_rate(values["bandwidth"]), parse_time(values.get("launch", "0")))
+    if rates.bandwidth_Bps <= 0:
+        raise UsageError(f"{where}: bandwidth must be above 0")
+    return rates
+
+
+def _toml(path: Path) -> Rates:
+    try:
+        tomllib = importlib.import_module("tomllib")
+    except ImportError as error:  # Python 3.10
+        raise UsageError(f"{path}: reading TOML needs Python 3.11; write alpha=5us,bandwidth=20GB/s instead") from error
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise FileError(f"{path}: not TOML: {error}") from error
+    table = data.get("profile", data)
+    if not isinstance(table, dict):
+        raise FileError(f"{path}: profile must be a table with alpha and bandwidth")
+    return _from_words({str(key): str(value) for key, value in table.items()}, str(path))
+
+
+def _is_cost_model(path: Path) -> bool:
+    try:
+        return '"cost_model"' in path.read_text(encoding="utf-8", errors="replace")[:200]
+    except OSError:
+        return False
+
+
+def _results(paths: list[Path], what: str) -> tuple[Profile, str, tuple[str, ...]]:
+    from busbw.costs import fit
+    from busbw.formats import read_results
+
+    rows: list[Measurement] = []
+    failures: list[BusbwError] = []
+    for path in paths:
+        try:
+            rows += read_results(str(path)).measurements
+        except BusbwError as error:
+            failures.append(error)
+    if not rows:
+        if len(paths) == 1 and failures:
+            raise failures[0]
+        raise FileError(f"{what}: no file in it holds results; measure with busbw bench -o results.jsonl")
+    worlds = sorted({row.call.world_size for row in rows})
+    words = f"{len(rows)} measured rows at N = {', '.join(map(str, worlds))} in {what}"
+    return Fitted(fit(rows).model), words, ()

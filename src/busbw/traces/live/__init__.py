@@ -1,0 +1,1 @@
+"""Live capture: the only place in this room that imports torch."""
