@@ -102,10 +102,11 @@ def _ramp(index: int, count: int) -> Look:
     for name, theme in THEMES.items():
         at = 0.0 if count < 2 else index / (count - 1) * (len(theme.ramp) - 1)
         below = min(int(at), len(theme.ramp) - 2)
-        colours[name] = _mix(theme.ramp[below], theme.ramp[below + 1], at - below)
+        colours[name] = mix(theme.ramp[below], theme.ramp[below + 1], at - below)
     return Look(colours, _SHAPES[index % len(_SHAPES)])
 
 
-def _mix(first: str, second: str, share: float) -> str:
+def mix(first: str, second: str, share: float) -> str:
+    """The colour between two (as #rrggbb): `share` of the second, the rest of the first."""
     pairs = ((int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
