@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from busbw.formats import read_results
     from busbw.pricing import price
     from busbw.topologies import read_topology
+    from busbw.report import html_report
     from busbw.traces import capture
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "compare",
     "explain",
     "fit",
+    "html_report",
     "measure",
     "price",
     "read_results",
@@ -107,6 +109,7 @@ _HOMES = {
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
+    "html_report": "busbw.report",
     "measure": "busbw.bench",
     "Topology": "busbw.core.topology",
     "read_results": "busbw.formats",

@@ -128,6 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--resume", action="store_true", help="go on with the results file where it stopped")
     out.add_argument("--overwrite", action="store_true", help="replace the results file")
     out.add_argument("--csv", metavar="FILE", help="the post's six columns")
+    out.add_argument("--report", metavar="PAGE", help="one HTML page about the rows, written at the end (busbw report)")
     out.add_argument("--json", action="store_true", help="rows as a JSON list on standard output")
     out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
