@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from busbw.pricing import price
     from busbw.topologies import read_topology
     from busbw.report import html_report
+    from busbw.sim import Prediction, simulate
     from busbw.traces import capture
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "MeasurementError",
     "MissingDependency",
     "Model",
+    "Prediction",
     "RankLost",
     "RankMismatch",
     "Results",
@@ -83,6 +85,7 @@ __all__ = [
     "price",
     "read_results",
     "read_topology",
+    "simulate",
 ]
 
 _HOMES = {
@@ -101,6 +104,7 @@ _HOMES = {
     "Finding": "busbw.core.finding",
     "Gate": "busbw.comparing",
     "Measurement": "busbw.core.measurement",
+    "Prediction": "busbw.sim",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
@@ -114,6 +118,7 @@ _HOMES = {
     "Topology": "busbw.core.topology",
     "read_results": "busbw.formats",
     "read_topology": "busbw.topologies",
+    "simulate": "busbw.sim",
 }
 """Where each name lies; those without an entry are errors."""
 

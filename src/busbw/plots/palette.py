@@ -94,15 +94,17 @@ DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4,
 def looks(keys: Iterable[str]) -> dict[str, Look]:
     """The look of each key of a chart.
 
-    A collective or a part of a time has its own; world sizes (`N=8`) and ranks (`rank=3`) take a ramp each; all else a
-    spare one.
+    A collective or a part of a time has its own; world sizes (`N=8`) and ranks (`rank=3`) take a ramp each; keys that
+    begin with `way ` (ways to do one collective) the collectives' colours by turns; all else a spare one.
     """
     ordered = list(dict.fromkeys(keys))
     found = {key: PARTS.get(key) or collective_look(key) for key in ordered}
     for prefix in ("N=", "rank="):
         ramp = sorted((key for key in ordered if key.startswith(prefix)), key=lambda key: int(key.partition("=")[2]))
         found |= {key: _ramp(index, len(ramp)) for index, key in enumerate(ramp)}
-    return found
+    turns = list(_COLLECTIVES.values())
+    ways = [key for key in ordered if key.startswith("way ")]
+    return found | {key: turns[index % len(turns)] for index, key in enumerate(ways)}
 
 
 def collective_look(name: str) -> Look:
