@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from busbw.findings import explain
     from busbw.formats import read_results
     from busbw.pricing import price
-    from busbw.topologies import read_topology
     from busbw.report import html_report
     from busbw.sim import Prediction, simulate
+    from busbw.topologies import read_topology
     from busbw.traces import capture
 
 __all__ = [
