@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from busbw.findings import explain
     from busbw.formats import read_results
     from busbw.pricing import price
+    from busbw.report import html_report
     from busbw.sim import Prediction, simulate
     from busbw.topologies import read_topology
     from busbw.traces import capture
@@ -79,6 +80,7 @@ __all__ = [
     "compare",
     "explain",
     "fit",
+    "html_report",
     "measure",
     "price",
     "read_results",
@@ -111,6 +113,7 @@ _HOMES = {
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
+    "html_report": "busbw.report",
     "measure": "busbw.bench",
     "Topology": "busbw.core.topology",
     "read_results": "busbw.formats",

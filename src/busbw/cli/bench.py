@@ -89,6 +89,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("pipelined", "isolated"),
         help="calls back to back, or one after a barrier",
     )
+    how.add_argument(
+        "--with-compute",
+        metavar="N",
+        nargs="?",
+        type=int,
+        const=-1,
+        default=0,
+        help="each row again beside products of N x N matrices: how much each slows the other (default N: 512; 4096 on GPUs)",
+    )
     how.add_argument("-n", "--iters", metavar="N", type=int, help="timed calls (default: until the interval is narrow)")
     how.add_argument("-w", "--warmup", metavar="N", type=int, help="untimed calls before (default: until steady)")
     how.add_argument(
@@ -120,6 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--resume", action="store_true", help="go on with the results file where it stopped")
     out.add_argument("--overwrite", action="store_true", help="replace the results file")
     out.add_argument("--csv", metavar="FILE", help="the post's six columns")
+    out.add_argument("--report", metavar="PAGE", help="one HTML page about the rows, written at the end (busbw report)")
     out.add_argument("--json", action="store_true", help="rows as a JSON list on standard output")
     out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -170,6 +180,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         least = 1 if name in ("iters", "agg_iters") else 0
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
+    if args.with_compute != -1 and not 0 <= args.with_compute <= 65536:
+        raise UsageError(f"--with-compute {args.with_compute}: the side of the matrices must be from 1 to 65536")
     if args.precision is not None and not 0 < args.precision < 1:
         raise UsageError(f"--precision {args.precision}: must be a share between 0 and 1, such as 0.02 for 2 %")
     for name in ("op", "algorithm", "dtype", "redop"):
@@ -201,6 +213,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         cuda_graph=args.cuda_graph,
         aggregate=args.agg_iters,
         register=bool(args.local_register),
+        with_compute=args.with_compute,
         split=args.split,
         init_timeout_s=_positive("--init-timeout", args.init_timeout),
         timeout_s=None if args.timeout is None else _positive("--timeout", args.timeout),
@@ -251,6 +264,8 @@ def _resolve(settings: Settings) -> Settings:
             raise UsageError(f"{option} means something with --backend nccl only, and this run uses {backend}")
     if settings.loop != "auto" and backend != "mpi":
         raise UsageError(f"--loop {settings.loop} means something with --backend mpi only, and this run uses {backend}")
+    if settings.with_compute < 0:
+        settings = dataclasses.replace(settings, with_compute=4096 if backend == "nccl" else 512)
     sizes = settings.sizes
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))
