@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from busbw.pricing import price
     from busbw.report import html_report
     from busbw.sim import Prediction, simulate
+    from busbw.sim.calibrating import Calibration, calibrate
     from busbw.topologies import read_topology
     from busbw.traces import capture
 
@@ -48,6 +49,7 @@ __all__ = [
     "Bill",
     "Bills",
     "BusbwError",
+    "Calibration",
     "Call",
     "Collective",
     "Comparison",
@@ -75,6 +77,7 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "calibrate",
     "capture",
     "check",
     "compare",
@@ -95,6 +98,7 @@ _HOMES = {
     "Model": "busbw.core.plan",
     "Tensor": "busbw.core.plan",
     "price": "busbw.pricing",
+    "Calibration": "busbw.sim.calibrating",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -109,6 +113,7 @@ _HOMES = {
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
     "capture": "busbw.traces",
+    "calibrate": "busbw.sim.calibrating",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
