@@ -1,6 +1,6 @@
 """How long large machines take to be made and routed, and what they weigh: each in a process of its own.
 
-    python benchmarks/topologies/large.py
+python benchmarks/topologies/large.py
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def test_version_1_keeps_loading(golden: Path) -> None:
     assert machine.latency_s.tolist() == [0.25e-6, 0.0, 0.0]
     assert [link.basis for link in machine.links()] == ["nominal", "measured", "assumed"]
     assert machine.policy("nvlink") == PathPolicy("direct", 200e9, 2e-6, "measured")
-    assert machine.costs == Costs(8e-6, 1e-7, 1e-12, 65536.0, "measured")
+    assert machine.costs == Costs(8e-6, 5e-7, 1e-12, 65536.0, "measured")
     assert machine.device(2).reduces
     routes = machine.routes([0], [1])
     assert routes.of(0).tolist() == [2, 1, 7]  # gpu1 -> sw, sw -> gpu0, gpu1 <-> sw
