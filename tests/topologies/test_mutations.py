@@ -58,7 +58,9 @@ def samples() -> list[Any]:
         ]
     ):
         head = path.read_text(errors="replace")[:3000]
-        kinds = EVERYWHERE | (XML if "<system" in head or "<graphs" in head else {} if head.startswith(("[", "busbw_topology")) else TEXT)
+        kinds = EVERYWHERE | (
+            XML if "<system" in head or "<graphs" in head else {} if head.startswith(("[", "busbw_topology")) else TEXT
+        )
         found += [pytest.param(path, change, id=f"{path.name}-{name}") for name, change in kinds.items()]
     return found
 
