@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from busbw._version import __version__
 
 if TYPE_CHECKING:
+    from busbw.algorithms.spec import Spec, parse_algorithm
     from busbw.bench import measure
     from busbw.comparing import Comparison, Gate, check, compare
     from busbw.core.bill import Bill, Bills, Line
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.plan import Model, Tensor
+    from busbw.core.schedule import Schedule
+    from busbw.core.sketch import Sketch
     from busbw.core.summary import Summary
+    from busbw.core.verify import verify
     from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
@@ -64,6 +68,9 @@ __all__ = [
     "RankMismatch",
     "Results",
     "Run",
+    "Schedule",
+    "Sketch",
+    "Spec",
     "Summary",
     "Tensor",
     "UsageError",
@@ -75,17 +82,15 @@ __all__ = [
     "explain",
     "fit",
     "measure",
+    "parse_algorithm",
     "price",
     "read_results",
+    "verify",
 ]
 
 _HOMES = {
     "Bill": "busbw.core.bill",
     "Bills": "busbw.core.bill",
-    "Line": "busbw.core.bill",
-    "Model": "busbw.core.plan",
-    "Tensor": "busbw.core.plan",
-    "price": "busbw.pricing",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -94,17 +99,26 @@ _HOMES = {
     "Facts": "busbw.core.finding",
     "Finding": "busbw.core.finding",
     "Gate": "busbw.comparing",
+    "Line": "busbw.core.bill",
     "Measurement": "busbw.core.measurement",
+    "Model": "busbw.core.plan",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
+    "Schedule": "busbw.core.schedule",
+    "Sketch": "busbw.core.sketch",
+    "Spec": "busbw.algorithms.spec",
     "Summary": "busbw.core.summary",
+    "Tensor": "busbw.core.plan",
     "capture": "busbw.traces",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
     "measure": "busbw.bench",
+    "parse_algorithm": "busbw.algorithms.spec",
+    "price": "busbw.pricing",
     "read_results": "busbw.formats",
+    "verify": "busbw.core.verify",
 }
 """Where each name lies; those without an entry are errors."""
 
