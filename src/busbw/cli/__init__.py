@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": "two runs: what changed, and is it real; exit status for CI",
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
+    "draw": "schematics: the primitives, a schedule step by step, a machine and its bottleneck",
     "plot": "draw figures as SVG and PNG",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",

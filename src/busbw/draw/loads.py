@@ -179,7 +179,8 @@ def _fullest_words(topology: Topology, usage: Usage) -> str:
     if not len(chosen):
         return ""
     more = f" and {len(chosen) - 1} like it" if len(chosen) > 1 else ""
-    return f"Busiest, in red: {topology.resource_name(int(chosen[0]))}{more}."
+    name = topology.resource_name(int(chosen[0])).replace(" -> ", " → ").replace(" <-> ", " ↔ ")
+    return f"Busiest, in red: {name}{more}."
 
 
 def _name(schedule: Schedule) -> str:

@@ -1,7 +1,7 @@
 """What in a Scene lies on what it should not, in words; an empty list is a clean drawing.
 
 The rules: all is inside the canvas; boxes are disjoint or one holds the other; a text touches no other text and no edge
-of a box; a line touches no text, and no box but those at its ends and those that hold it whole.
+of a box; a line (as wide as it is) touches no text, and no box but those at its ends and those that hold it whole.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def overlaps(scene: Scene) -> list[str]:
                 where = f"{_name(boxes[j])} at {room.x:.0f},{room.y:.0f}"
                 found.append(f"the text {text.text!r} crosses the edge of {where}")
     for line, path in lines:
-        reach = _reach(path)
+        reach = _reach(path).grown(line.width / 2)
         for j in text_grid.near(reach):
-            if crosses(path, texts[j][1].grown(-SLACK)):
+            if crosses(path, texts[j][1].grown(line.width / 2 - SLACK)):
                 found.append(f"{_called(line)} crosses the text {texts[j][0].text!r}")
         for j in box_grid.near(reach):
             box = boxes[j]

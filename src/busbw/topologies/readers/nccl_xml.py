@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 from busbw.core.log_text import LogText
 from busbw.core.topology import Topology
 from busbw.errors import FileError
-from busbw.topologies.reading import TopologyFormat
 from busbw.topologies.readers._xml import parse_xml, root_of
+from busbw.topologies.reading import TopologyFormat
 
 LINKS = ("nvlink", "xgmi")
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
