@@ -17,10 +17,11 @@ from busbw.bench.run import (
 from busbw.bench.settings import OWN, POST_SIZES, RankTime, Settings
 from busbw.bench.work import check_ranks
 from busbw.cli.bench_output import Output
+from busbw.cli.sizes import asked_sizes, range_options
 from busbw.core.collective import COLLECTIVES, PRIMITIVES, find_collective
 from busbw.core.dtype import find_dtype
 from busbw.errors import BusbwError, UsageError
-from busbw.units import MIB, format_size, parse_size, parse_time
+from busbw.units import MIB, parse_time
 
 BACKENDS = ("auto", "nccl", "gloo", "xccl", "hccl", "ucc", "mpi", "fake")
 REDOPS = ("sum", "prod", "min", "max", "avg")
@@ -128,6 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--resume", action="store_true", help="go on with the results file where it stopped")
     out.add_argument("--overwrite", action="store_true", help="replace the results file")
     out.add_argument("--csv", metavar="FILE", help="the post's six columns")
+    out.add_argument("--report", metavar="PAGE", help="one HTML page about the rows, written at the end (busbw report)")
     out.add_argument("--json", action="store_true", help="rows as a JSON list on standard output")
     out.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -314,38 +316,10 @@ def _roots(text: str) -> tuple[int, ...] | None:
 
 
 def _sizes(args: argparse.Namespace) -> tuple[tuple[int, ...], bool]:
-    ranged = [name for name in ("min_bytes", "max_bytes", "factor", "step") if getattr(args, name) is not None]
-    if args.sizes is not None:
-        if ranged:
-            raise UsageError(
-                f"--sizes gives the sizes, so --{ranged[0].replace('_', '-')} cannot: use one or the other"
-            )
-        sizes = tuple(parse_size(part) for part in _list(args.sizes))
-        if not sizes or min(sizes) < 1:
-            raise UsageError(f"--sizes {args.sizes!r}: needs one size or more, each at least 1 B")
-        return sizes, False
-    if args.method == "post":
-        return POST_SIZES, not ranged
-    if not ranged:
-        return (8, *POST_SIZES), True
-    least, most = parse_size(args.min_bytes or "8"), parse_size(args.max_bytes or "1G")
-    if least < 1 or least > most:
-        raise UsageError(
-            f"-b {format_size(least)} -e {format_size(most)}: the first must be at least 1 B and not above the second"
-        )
-    if args.step is not None and args.factor is not None:
-        raise UsageError("--step and --factor both say how sizes grow: use one of them")
-    step = parse_size(args.step) if args.step is not None else 0
-    factor = 2 if args.factor is None else args.factor
-    if (args.step is not None and step < 1) or (args.step is None and factor < 2):
-        raise UsageError(f"sizes must grow: --factor {factor} must be at least 2, or --step at least 1 B")
-    sizes_list, size = [], least
-    while size <= most:
-        sizes_list.append(size)
-        if len(sizes_list) > 10_000:
-            raise UsageError(f"--step {args.step}: makes more than 10 000 sizes")
-        size = size + step if step else size * factor
-    return tuple(sizes_list), False
+    if args.method == "post" and args.sizes is None:
+        return POST_SIZES, not range_options(args)
+    asked = asked_sizes(args)
+    return ((8, *POST_SIZES), True) if asked is None else (asked, False)
 
 
 def _worlds(text: str, backend: str) -> list[int]:

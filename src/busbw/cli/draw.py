@@ -58,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="measured: the busbw of the largest size of --op and -N in results of any format",
     )
+    topology.add_argument(
+        "--simulate", metavar="SIZE", help="simulated: how busy each link is in a call of this size, such as 1GiB"
+    )
     for sub in (primitives, schedule, topology):
         sub.add_argument(
             "-o", "--output", metavar="FILE",
@@ -124,9 +127,13 @@ def _topology(args: argparse.Namespace) -> Scene:
     from busbw.draw.machine import draw_topology
     from busbw.topologies import read_topology
 
-    for option, value in (("--busbw", args.busbw), ("--results", args.results), ("-N", args.world)):
-        if value is not None and args.op is None:
+    given = {"--busbw": args.busbw, "--results": args.results, "--simulate": args.simulate}
+    sources = [option for option, value in given.items() if value is not None]
+    for option in (*sources, *(("-N",) if args.world is not None else ())):
+        if args.op is None:
             raise UsageError(f"{option} needs --op: which collective runs on the machine")
+    if len(sources) > 1:
+        raise UsageError(f"{' and '.join(sources)}: the numbers at the links come from one of them")
     topology = read_topology(args.spec)
     return draw_topology(topology, None if args.op is None else _usage(args, topology))
 
@@ -134,8 +141,8 @@ def _topology(args: argparse.Namespace) -> Scene:
 def _usage(args: argparse.Namespace, topology: Topology) -> Usage:
     from busbw.algorithms.spec import parse_algorithm
     from busbw.core.collective import find_collective
-    from busbw.draw.loads import at_rate, count_flows
-    from busbw.units import parse_rate
+    from busbw.draw.loads import at_rate, count_flows, simulated
+    from busbw.units import format_size, parse_rate, parse_size
 
     collective = find_collective(args.op).name
     world_size = topology.world_size if args.world is None else args.world
@@ -144,8 +151,13 @@ def _usage(args: argparse.Namespace, topology: Topology) -> Usage:
             f"-N {world_size}: {topology.name} has {topology.world_size} GPUs; 2 or more of them take part"
         )
     schedule = parse_algorithm(args.algorithm).build(collective, world_size)
-    if args.busbw is not None and args.results is not None:
-        raise UsageError("--busbw and --results: one of them says what was measured, not both")
+    if args.simulate is not None:
+        from busbw.sim import simulate
+
+        size_bytes = parse_size(args.simulate)
+        (prediction,) = simulate(args.algorithm, topology, [size_bytes], collective, world_size=world_size)
+        words = f"{args.algorithm} {collective} of {format_size(size_bytes)} on {world_size} ranks"
+        return simulated(prediction, words)
     if args.busbw is None and args.results is None:
         return count_flows(schedule, topology)
     rate_Bps = (  # noqa: N806 - the unit's own capitals

@@ -63,6 +63,8 @@ class Job:
     settings: Settings
     mesh: Mapping[str, Group]
     whole: Model
+    factors: tuple[int, ...] = ()
+    """The degree as it was given: (2, 4) of `hsdp=2x4`."""
     inner: tuple[Scheme, ...] = ()
     """The schemes whose calls stand around a unit's computation, outermost first."""
 

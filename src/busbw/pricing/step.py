@@ -19,7 +19,8 @@ from busbw.pricing.profile import Fitted, Profile, read_profile
 from busbw.pricing.readers import read_model
 from busbw.pricing.stream import Event, Events, lines_of
 
-NAMES = ("first", "second", "third")
+NAMES = ("first", "second", "2", "3", "4")
+"""Later steps that differ from the steady one go by their number from 0, as in a capture."""
 MOST_STEPS = 5
 
 
@@ -167,7 +168,7 @@ def _scheme(
     part: Part, local: Model, groups: Mapping[str, Any], settings: Settings, whole: Model, inner: tuple[Scheme, ...]
 ) -> Scheme:
     group = groups[part.parallelism.axis]
-    return part.parallelism.scheme(Job(local, group, part.options, settings, groups, whole, inner))
+    return part.parallelism.scheme(Job(local, group, part.options, settings, groups, whole, part.factors, inner))
 
 
 def _data_scheme(
@@ -179,7 +180,7 @@ def _data_scheme(
     inner: tuple[Scheme, ...],
 ) -> DataScheme:
     if part is None:
-        return DataScheme(Job(local, groups["data"], {}, settings, groups, whole, inner))
+        return DataScheme(Job(local, groups["data"], {}, settings, groups, whole, (), inner))
     scheme = _scheme(part, local, groups, settings, whole, inner)
     assert isinstance(scheme, DataScheme)
     return scheme

@@ -49,10 +49,14 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A call is started. With a tag it runs beside what follows, until that tag is waited for; without, at once."""
+    """A call is started. With a tag it runs beside what follows, until that tag is waited for; without, at once.
+
+    `ahead`: the host issues it while the last computation still runs, so it may start as early as that one did.
+    """
 
     line: Line
     tag: str | None = None
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ def call(
     name: str,
     *,
     tag: str | None = None,
+    ahead: bool = False,
     root: int | None = None,
     redop: str | None = None,
     times: int = 1,
@@ -95,15 +100,19 @@ def call(
     if kind.rooted and root is None:
         root = 0
     what = Call(collective, size_bytes, group.size, dtype, redop, root)
-    return Issue(Line(what, group.axis, times, phase, name, sent, tag is not None, None, group.ranks, notes or {}), tag)
+    line = Line(what, group.axis, times, phase, name, sent, tag is not None, None, group.ranks, notes or {})
+    return Issue(line, tag, ahead)
 
 
-def message(peers: Group, to: bool, count: int, dtype: str, phase: str, name: str, *, tag: str | None = None) -> Issue:
-    """A point-to-point message between this rank and the other of `peers` (two ranks); `to` says that we send it."""
+def message(
+    group: Group, peer: int, to: bool, count: int, dtype: str, phase: str, name: str, *, tag: str | None = None
+) -> Issue:
+    """A point-to-point message between this rank and `peer` (a place in the group); `to` says that we send it."""
     size_bytes = count * DTYPES[dtype].itemsize
     what = Call("send_recv_one_way", size_bytes, 2, dtype)
-    sent = size_bytes if to else 0
-    return Issue(Line(what, peers.axis, 1, phase, name, sent, tag is not None, None, peers.ranks), tag)
+    notes = {"peer": str(group.ranks[peer]), "way": "send" if to else "receive"}
+    line = Line(what, group.axis, 1, phase, name, size_bytes if to else 0, tag is not None, None, group.ranks, notes)
+    return Issue(line, tag)
 
 
 def lines_of(events: Iterable[Event]) -> list[Line]:

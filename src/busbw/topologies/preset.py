@@ -72,9 +72,9 @@ class Parameter:
                 raise UsageError(f"{where}: the sizes must be 1 or more, and their product at most {MOST}")
             return sizes
         assert self.kind == "machine", self.kind
-        from busbw.topologies.spec import read_spec
+        from busbw.topologies import read_topology
 
-        return read_spec(text)
+        return read_topology(text)
 
     def _measure(self, text: str, where: str) -> float:
         """A rate, which must be above 0, or a time, which must be 0 or more."""

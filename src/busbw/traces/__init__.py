@@ -48,7 +48,7 @@ def parse_steps(text: str) -> range:
     """Steps 10 to 19 of "10:20", step 10 of "10", all from 10 on of "10:"; UsageError for what is not that."""
     first, colon, last = text.partition(":")
     try:
-        start = int(first or 0)
+        start = int(first or (0 if colon else ""))
         stop = (2**31 if not last else int(last)) if colon else start + 1
     except ValueError:
         start, stop = 0, 0

@@ -49,6 +49,10 @@ class Ddp(DataScheme):
         """Synchronised backwards so far."""
         self.rebuilt = False
         self.sync_buffers_next = True
+        if self.static and job.settings.accumulate > 1:
+            self.notes.append(
+                "torch 2.13 stops when static_graph meets no_sync in its first step: accumulate without no_sync"
+            )
         idle = [tensor.name for tensor in self.trainable if not tensor.used]
         if idle and not (options["find_unused_parameters"] or self.static):
             self.notes.append(
@@ -62,7 +66,8 @@ class Ddp(DataScheme):
         group = self.job.group
         events: list[Event] = [call("all_gather", group, group.size, "int64", "constructor", "number of parameters")]
         events.append(call("broadcast", group, dims, "int64", "constructor", "shapes and strides"))
-        events += self._coalesced(self.job.model.tensors, "constructor", "parameters and buffers")
+        sent = self.job.model.tensors if self.job.options["broadcast_buffers"] else self.job.model.parameters
+        events += self._coalesced(sent, "constructor", "parameters and buffers")
         return events
 
     def forward_pass(self, units: Sequence[Unit], micro_step: int, last: bool) -> Events:
@@ -88,7 +93,7 @@ class Ddp(DataScheme):
         self.backwards += 1
         calls = [self._bucket(index, bucket) for index, bucket in enumerate(self.buckets)]
         if self.static and self.backwards == 1:  # all wait for the end of the first backward
-            return [*computed, *calls, *self._unused_map(), Wait(TAG)]
+            return [*computed, *self._unused_map(), *calls, Wait(TAG)]
         events = _woven(computed, calls, self.buckets, units)
         return [*events, *(self._unused_map() if self.find_unused else ()), Wait(TAG)]
 

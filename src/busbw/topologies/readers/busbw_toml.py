@@ -63,6 +63,11 @@ class TomlMachine:
 
     machine: Topology
 
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
+
     def topology(self) -> Topology:
         """The machine."""
         return self.machine

@@ -65,6 +65,8 @@ class Recorder:
         self._places = Places(_OWN)
         self._sampling = Sampling(times)
         self._timing = False
+        self._checks = Sampling("sampled")
+        self._checking = True
         self._cuda_times: CudaTimes | None = None
         self._pid = os.getpid()
         self._on_job: Callable[[int, int], None] | None = None
@@ -86,6 +88,7 @@ class Recorder:
             tuple[Any, ...], int
         ] = {}  # a kind and what is cheap to know of the next -> that one's kind
         self._previous = -1
+        self._scheduled: set[int] = set()  # kinds of calls within a pipeline schedule's step
         self._repeats = True
         self._calls: list[list[Any]] = []
         self._marks: list[Mark] = []
@@ -131,9 +134,11 @@ class Recorder:
         caller, instruction = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
         step = (self._previous, op.name, state.id, key, task >= 0, optimizing, caller, instruction, id(redop), bucket)
         kind = self._followers.get(step)
-        if kind is None or self._timing:
+        if kind is None or self._checking:
             kind = self._walk(step, kind, op, state, key, frame, redop, bucket, asynchronous)
         self._previous = kind
+        if self._stepped and kind in self._scheduled:
+            self._begin_segment()
         sequence = next(self._sequence)
         self._next = sequence + 1
         record = [sequence, kind, self._segment, start, None]
@@ -184,9 +189,11 @@ class Recorder:
         bucket: int,
         asynchronous: bool,
     ) -> int:
-        """The kind of a call, from the stack. Also in every timed step, to see whether steps still repeat."""
+        """The kind of a call, from the stack. In some steps of all calls, to see whether what follows what still holds."""
         backward, optimizing = step[4], step[5]
-        in_forward, module, name, code, instruction, found = self._places.find(frame, not optimizing)
+        in_forward, module, name, code, instruction, found, scheduled = self._places.find(frame, not optimizing)
+        if scheduled and not self._started:  # a stage receives before its first forward pass
+            self._training_begins()
         if redop is None:
             redop = found.op if found.__class__ is self._premul else found
         self._redops[id(redop)] = redop  # an id means its object only as long as that lives
@@ -205,6 +212,8 @@ class Recorder:
         if kind is None or (module is not None and self._kind_modules[kind]() is not module):
             place = (module, name, code, instruction, redop)
             kind = self._new_kind(known, op, state, key, phase, place, frame, asynchronous)
+        if scheduled:
+            self._scheduled.add(kind)
         if expected is not None and expected != kind:  # the same step of the program led elsewhere: it does not repeat
             self._followers.clear()
             self._repeats = False
@@ -231,6 +240,7 @@ class Recorder:
 
     def _time_or_not(self, sequence: int) -> None:
         timing = self._sampling.timed(self._segment, sequence)
+        self._checking = timing or self._checks.timed(self._segment, sequence)
         if timing is not self._timing:
             self._timing = timing
             CPU_TIMES.watch(self, timing)
