@@ -14,7 +14,7 @@ from busbw.draw.scene import Box, Item, Line, Point, Text, moved
 
 TITLE_SIZE, SLOT_SIZE, LABEL_SIZE = 11.0, 8.5, 11.0
 PAD, TITLE_ROOM, SLOT_ROOM = 7.0, 21.0, 13.0
-GAP_X, GAP_Y, NARROW_GAP = 44.0, 36.0, 26.0
+GAP_X, GAP_Y, NARROW_GAP, DENSE_GAP = 44.0, 36.0, 26.0, 31.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,18 @@ def ring_order(play: Replay) -> list[int] | None:
     return order
 
 
-def lay_out(play: Replay, order: list[int] | None = None, cell: tuple[float, float] | None = None) -> Places:
-    """Places for all ranks; in the order of the ring, or by number."""
+def lay_out(
+    play: Replay, order: list[int] | None = None, cell: tuple[float, float] | None = None, dense: bool = False
+) -> Places:
+    """Places for all ranks; in the order of the ring, or by number. `dense` leaves just the room that arrows need."""
     order = order or list(range(play.world_size))
     columns = _columns(play)
     wide, high = cell or _cell_size(play.slots)
     rows = math.ceil(play.slots / columns)
-    gap = 3.0
+    gap = 2.0 if dense else 3.0
     width = max(columns * (wide + gap) - gap + 2 * PAD, 58.0)
     height = TITLE_ROOM + rows * (high + SLOT_ROOM) + PAD
-    gap_x = NARROW_GAP if len(order) == 4 else GAP_X  # of four, no arrow goes from side to side
+    gap_x = NARROW_GAP if len(order) == 4 else DENSE_GAP if dense else GAP_X  # of four, no arrow goes from side to side
     points, (half_x, half_y) = _around(len(order), width + gap_x, height + GAP_Y, room=play.has_network)
     boxes: dict[int, Box] = {}
     for place, (x, y) in zip(order, points, strict=True):

@@ -20,6 +20,7 @@ Layout: TypeAlias = Literal["ring", "rows"]
 LAYOUTS: tuple[Layout, ...] = ("ring", "rows")
 
 DEFAULT_WIDTH = 760.0
+DENSE_CELL = (8.0, 22.0)
 READING = (
     "Each rank has a tensor of its own, cut into numbered chunks. A panel shows what the ranks hold after a step; what has just arrived "
     "is framed in the colour of its arrow."
@@ -45,7 +46,8 @@ def draw_schedule(
         raise UsageError(f"{schedule.algorithm} {schedule.collective} is no ring on {play.world_size} ranks: use rows")
     shown = min(len(play.steps), steps or MOST_STEPS)
     if chosen == "ring":
-        places = lay_out(play, order)
+        dense = 4 < play.slots <= 8
+        places = lay_out(play, order, DENSE_CELL if dense else None, dense)
         width = max(width, places.width + 2 * (MARGIN + SIDE))
         body, height = _panels(play, places, shown, width - 2 * MARGIN)
     else:
@@ -179,7 +181,7 @@ def _phase(play: Replay, first: int, last: int) -> str:
     if len(lengths) == 1 and not play.schedule.parts:
         share = Fraction(lengths.pop(), play.schedule.chunks)
         if everyone:
-            return f"{label}{when}: in each, every rank sends {of_s(share)} to the next one, which {receiver}"
+            return f"{label}{when}: {'' if first == last else 'in each, '}every rank sends {of_s(share)} to the next one, which {receiver}"
         return f"{label}{when}: pieces of {of_s(share)} move, and what arrives {done}"
     return f"{label}{when}: what arrives {done}"
 
