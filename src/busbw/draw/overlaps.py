@@ -32,14 +32,14 @@ def overlaps(scene: Scene) -> list[str]:
     for i, one in enumerate(boxes):
         for j in box_grid.near(one):
             other = boxes[j]
-            if j > i and _meet(one, other) and not _holds(one, other) and not _holds(other, one):
+            if j > i and meet(one, other) and not _holds(one, other) and not _holds(other, one):
                 found.append(f"{_name(one)} and {_name(other)} cross at {one.x:.0f},{one.y:.0f}")
     for i, (text, room) in enumerate(texts):
         for j in text_grid.near(room):
-            if j > i and _meet(room, texts[j][1]):
+            if j > i and meet(room, texts[j][1]):
                 found.append(f"the texts {text.text!r} and {texts[j][0].text!r} overlap at {room.x:.0f},{room.y:.0f}")
         for j in box_grid.near(room):
-            if _meet(room, boxes[j]) and not _holds(boxes[j], room):
+            if meet(room, boxes[j]) and not _holds(boxes[j], room):
                 where = f"{_name(boxes[j])} at {room.x:.0f},{room.y:.0f}"
                 found.append(f"the text {text.text!r} crosses the edge of {where}")
     for line, path in lines:
@@ -83,14 +83,15 @@ def _reach(path: list[Point]) -> Box:
 
 
 def _name(box: Box) -> str:
-    return f"box {box.name or box.said or box.fill or box.stroke!r}"
+    return f"box {box.name or box.said or box.fill or box.stroke}"
 
 
 def _called(line: Line) -> str:
     return f"the line {line.said or line.ends or line.points}"
 
 
-def _meet(one: Box, other: Box) -> bool:
+def meet(one: Box, other: Box) -> bool:
+    """Whether two boxes have more than an edge in common."""
     return (
         one.x < other.right - SLACK
         and other.x < one.right - SLACK

@@ -85,13 +85,15 @@ def description(play: Replay) -> str:
     """What it does, in how many steps, and what each rank sends, computed from the schedule."""
     schedule = play.schedule
     sent = schedule.sent_share()
-    share = f"{sent.max():.4g} S" if sent.max() == sent.min() else f"{sent.min():.4g} to {sent.max():.4g} S"
-    cut = (
-        f"in {len(schedule.parts)} channels" if schedule.parts else f"of S cut into {_count(schedule.chunks, 'chunk')}"
-    )
-    who = "each rank sends" if sent.max() == sent.min() else "the ranks send"
-    summary = COLLECTIVES.get(schedule.collective).summary
-    return f"{summary} {_count(len(play.steps), 'step')}, {cut}; {who} {share} in all."
+    low, high = float(sent.min()), float(sent.max())
+    if high - low > 1e-9:
+        share = f"the ranks send {low:.4g} to {high:.4g} S"
+    else:
+        share = "each rank sends S" if abs(high - 1) < 1e-9 else f"each rank sends {high:.4g} S"
+    steps, summary = _count(len(play.steps), "step"), COLLECTIVES.get(schedule.collective).summary
+    if schedule.parts:
+        return f"{summary} {steps} in {len(schedule.parts)} channels; {share} in all."
+    return f"{summary} {steps}; S is cut into {_count(schedule.chunks, 'chunk')}, and {share} in all."
 
 
 def _count(number: int, what: str) -> str:
