@@ -59,7 +59,9 @@ def unfolded(bill: Bill) -> list[Line]:
 def differences(priced: Bills, captured: Bills, steps: Sequence[str] | None = None) -> list[Difference]:
     """Every difference in the steps that both have (`steps`, or all of them); empty when they agree call by call."""
     if priced.world_size != captured.world_size:
-        raise UsageError(f"the capture is of {captured.world_size} ranks, the plan of {priced.world_size}: change --world")
+        raise UsageError(
+            f"the capture is of {captured.world_size} ranks, the plan of {priced.world_size}: change --world"
+        )
     names = [name for name in (steps or priced.steps) if name in priced.steps or name in captured.steps]
     found: list[Difference] = []
     for name in names:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from busbw.core.dtype import DTYPES
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, number, one_of, yes_or_no
+from busbw.pricing.parallelisms._zero import woven
 from busbw.pricing.stream import Event, Events, Issue, Wait, call, tensors_by_limit
 from busbw.units import MIB
 
@@ -50,7 +51,9 @@ class Ddp(DataScheme):
         self.rebuilt = False
         self.sync_buffers_next = True
         if self.static and job.settings.accumulate > 1:
-            self.notes.append("torch 2.13 stops when static_graph meets no_sync in its first step: accumulate without no_sync")
+            self.notes.append(
+                "torch 2.13 stops when static_graph meets no_sync in its first step: accumulate without no_sync"
+            )
         idle = [tensor.name for tensor in self.trainable if not tensor.used]
         if idle and not (options["find_unused_parameters"] or self.static):
             self.notes.append(
@@ -89,11 +92,12 @@ class Ddp(DataScheme):
         if not last:
             return computed
         self.backwards += 1
-        calls = [self._bucket(index, bucket) for index, bucket in enumerate(self.buckets)]
+        calls: list[Events] = [[self._bucket(index, bucket)] for index, bucket in enumerate(self.buckets)]
         if self.static and self.backwards == 1:  # all wait for the end of the first backward
-            return [*computed, *self._unused_map(), *calls, Wait(TAG)]
-        events = _woven(computed, calls, self.buckets, units)
-        return [*events, *(self._unused_map() if self.find_unused else ()), Wait(TAG)]
+            return [*computed, *self._unused_map(), *(each for issues in calls for each in issues), Wait(TAG)]
+        if self.find_unused:  # behind the last bucket
+            calls[-1] += self._unused_map()
+        return woven(computed, calls, self.buckets, units, TAG)
 
     def _rebuilds(self) -> bool:
         if self.rebuilt or self.find_unused or not self.job.model.arrival:
@@ -126,24 +130,6 @@ class Ddp(DataScheme):
 
 def _sizes(tensors: Sequence[Tensor]) -> list[tuple[str, int]]:
     return [(tensor.dtype, tensor.count * DTYPES[tensor.dtype].itemsize) for tensor in tensors]
-
-
-def _woven(
-    computed: Events, calls: Sequence[Issue], buckets: Sequence[Sequence[Tensor]], units: Sequence[Unit]
-) -> Events:
-    """Each call behind the computation of the unit that finishes its bucket, and never before the call in front."""
-    unit_of = {tensor.name: unit.name for unit in units for tensor in unit.tensors}
-    place = {event.unit: i for i, event in enumerate(computed) if hasattr(event, "unit")}
-    behind: dict[int, list[Event]] = {}
-    latest = -1
-    for issue, bucket in zip(calls, buckets, strict=True):
-        latest = max([latest, *(place.get(unit_of.get(tensor.name, ""), -1) for tensor in bucket if tensor.used)])
-        behind.setdefault(latest, []).append(issue)
-    events: Events = list(behind.pop(-1, []))
-    for i, event in enumerate(computed):
-        events.append(event)
-        events += behind.get(i, [])
-    return events
 
 
 def _hook(text: str) -> str:

@@ -79,10 +79,7 @@ class Fsdp1(DataScheme):
         events: Events = []
         order = [unit.name for unit in reversed(units) if unit.name in self.wrapped]
         upcoming = iter(order)
-        if not any(unit.name not in self.wrapped for unit in units[-1:]):
-            events += self._prefetch(next(upcoming, None))
-        elif order:
-            events += self._prefetch(next(upcoming, None))
+        events += self._prefetch(next(upcoming, None))
         for unit in reversed(units):
             wrapped = self.wrapped.get(unit.name)
             if wrapped is None:

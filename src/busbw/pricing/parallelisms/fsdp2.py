@@ -48,7 +48,9 @@ class Fsdp2(DataScheme):
             raise UsageError(f"{scalar.name} is a scalar: fully_shard takes parameters of one dimension or more")
         reshard = job.options["reshard_after_forward"]
         if isinstance(reshard, int) and not isinstance(reshard, bool) and self.shards.size % reshard:
-            raise UsageError(f"reshard_after_forward={reshard} must divide the {self.shards.size} ranks that share a model")
+            raise UsageError(
+                f"reshard_after_forward={reshard} must divide the {self.shards.size} ranks that share a model"
+            )
         self.root_reshards = reshard is not None and reshard is not False
         self.reshards = reshard is not False
         self.backward_group = self._backward_group(reshard)
@@ -91,15 +93,21 @@ class Fsdp2(DataScheme):
             return []
         gradient = {self.job.options["param_dtype"] or tensor.dtype for tensor in tensors}
         if len(gradient) > 1:
-            raise UsageError(f"{unit.name} has gradients of {', '.join(sorted(gradient))}: fully_shard reduces one dtype a unit")
+            raise UsageError(
+                f"{unit.name} has gradients of {', '.join(sorted(gradient))}: fully_shard reduces one dtype a unit"
+            )
         dtype = self.job.options["reduce_dtype"] or gradient.pop()
         count = sum(self.padded(tensor) for tensor in tensors)
-        events: Events = []
+        events: Events = [event for scheme in self.job.inner for event in scheme.partial_gradients(tensors, "backward")]
         if self.shards.size > 1:
-            events.append(call("reduce_scatter", self.shards, count, dtype, "backward", unit.name, tag="reduce", redop="avg"))
+            events.append(
+                call("reduce_scatter", self.shards, count, dtype, "backward", unit.name, tag="reduce", redop="avg")
+            )
         if self.replicas is not None:
             own = count // self.shards.size
-            events.append(call("all_reduce", self.replicas, own, dtype, "backward", unit.name, tag="reduce", redop="avg"))
+            events.append(
+                call("all_reduce", self.replicas, own, dtype, "backward", unit.name, tag="reduce", redop="avg")
+            )
         return events
 
     # --- order ---
