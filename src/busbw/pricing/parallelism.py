@@ -92,9 +92,16 @@ class Job:
         """Tokens (or images) of a micro-batch on this rank."""
         return self.settings.micro_batch * self.sequence
 
+    def _attention_flops(self, unit: Unit) -> float:
+        """Scores and their product with the values, a token: 2 x 2 x s x heads x head_dim, half of it under a causal mask."""
+        geometry = self.whole.geometry
+        if geometry is None or unit.kind != "block" or self.whole.sample != "token":
+            return 0.0
+        return 2.0 * self.settings.sequence * geometry.heads * geometry.head_dim
+
     def flops(self, unit: Unit) -> float:
         """Forward FLOPs of a micro-batch on this rank."""
-        flops = unit.flops * self.tokens
+        flops = (unit.flops + self._attention_flops(unit)) * self.tokens
         for scheme in self.inner:
             flops *= scheme.share_of_flops(unit)
         return flops
@@ -183,6 +190,8 @@ class Parallelism:
     options: tuple[Option, ...] = ()
     localize: Callable[[Model, Group, Mapping[str, Any]], Model] | None = None
     """The model as one rank of the group holds it, where it is cut."""
+    tries: tuple[tuple[str, Any, str], ...] = ()
+    """(option, value, why): changes that are worth pricing beside the plan as it is."""
     shape: bool = False
     """Its degree may be a product, outer x inner (`hsdp=2x4`)."""
     sources: tuple[str, ...] = ()

@@ -37,6 +37,8 @@ class Priced:
     settings: Settings
     steps: Mapping[str, tuple[Event, ...]]
     notes: tuple[str, ...]
+    bubble: float = 0.0
+    """A pipeline's idle time over its busy time."""
 
 
 def price_steps(
@@ -127,7 +129,8 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
         notes += scheme.notes
     for part in mesh.parts:
         notes += part.parallelism.notes
-    return Priced(mesh, whole, local, chosen, steps, tuple(dict.fromkeys(notes)))
+    bubble = pipeline.bubble if isinstance(pipeline, Pipeline) else 0.0
+    return Priced(mesh, whole, local, chosen, steps, tuple(dict.fromkeys(notes)), bubble)
 
 
 def _step(data: DataScheme, schemes: Sequence[Scheme], pipeline: Scheme | None) -> Events:

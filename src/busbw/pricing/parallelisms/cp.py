@@ -125,4 +125,8 @@ PARALLELISM = Parallelism(
         ),
     ),
     sources=("torch/distributed/tensor/experimental/_context_parallel/_attention.py", "DeepSpeed sequence/layer.py"),
+    tries=(
+        ("cp_style", "ulysses", "heads are exchanged, not keys and values passed around"),
+        ("cp_style", "ring", "passes run beside attention"),
+    ),
 )

@@ -155,4 +155,9 @@ PARALLELISM = Parallelism(
         Option("hook", "none", _hook, "fp16 or bf16: gradients are compressed for the wire"),
     ),
     sources=("torch/nn/parallel/distributed.py", "torch/csrc/distributed/c10d/reducer.cpp"),
+    tries=(
+        ("hook", "bf16", "gradients travel in bfloat16"),
+        ("broadcast_buffers", False, "buffers are not sent before every forward; each rank keeps its own"),
+        ("find_unused_parameters", False, "no map of used parameters, and buckets in the order of gradients"),
+    ),
 )

@@ -114,4 +114,8 @@ PARALLELISM = Parallelism(
         Option("wrap", "blocks", one_of("blocks", "none"), "what is wrapped beside the root"),
     ),
     sources=("torch/distributed/fsdp/_flat_param.py", "torch/distributed/fsdp/_runtime_utils.py"),
+    tries=(
+        ("strategy", "shard_grad_op", "parameters stay gathered for backward: more memory"),
+        ("param_dtype", "bfloat16", "parameters and gradients travel in bfloat16"),
+    ),
 )

@@ -162,4 +162,8 @@ PARALLELISM = Parallelism(
     scheme=Fsdp2,
     options=OPTIONS,
     sources=("torch/distributed/fsdp/_fully_shard",),
+    tries=(
+        ("reshard_after_forward", False, "parameters stay gathered for backward: more memory"),
+        ("param_dtype", "bfloat16", "parameters and gradients travel in bfloat16"),
+    ),
 )

@@ -95,4 +95,5 @@ PARALLELISM = Parallelism(
     ),
     sources=("Megatron-LM core/distributed/param_and_grad_buffer.py", "Megatron-LM core/distributed/param_layout.py"),
     notes=("Megatron's calls were read in its source and not run here",),
+    tries=(("grad_dtype", "bfloat16", "gradients are reduced in bfloat16"),),
 )

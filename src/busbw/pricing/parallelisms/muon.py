@@ -88,4 +88,9 @@ PARALLELISM = Parallelism(
         ),
         Option("update_dtype", "bfloat16", dtype_or_none, "what updates travel in"),
     ),
+    tries=(
+        *ddp.PARALLELISM.tries,
+        ("sync", "all_gather", "updates are gathered, not summed with zeros"),
+        ("sync", "reduce_scatter", "matrices' gradients go to their owners alone"),
+    ),
 )

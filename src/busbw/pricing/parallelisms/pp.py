@@ -30,6 +30,10 @@ class Action:
     micro: int
 
 
+HOUSEKEEPING = Action("housekeeping", -1, -1)
+MOST_ACTIVE = 3
+
+
 class Pipeline(Scheme):
     """Emits a step of one rank: computation and messages in the order of the schedule."""
 
@@ -67,6 +71,11 @@ class Pipeline(Scheme):
         if name == "1f1b":
             return list(one_forward_one_backward(self.rank, self.p, self.micro))
         return interleaved(self.p, self.chunks, self.micro)[self.rank]
+
+    @property
+    def bubble(self) -> float:
+        """Idle over busy time: (p - 1) / (v M)."""
+        return (self.p - 1) / (self.chunks * self.micro)
 
     def mine(self) -> list[int]:
         """The stages on this rank."""
@@ -214,7 +223,7 @@ def interleaved(p: int, chunks: int, micro: int) -> list[list[Action]]:
     which every rank, in order, does its next action if what it needs has arrived.
     """
     stages = p * chunks
-    waiting = [_slots(rank, p, chunks, micro) for rank in range(p)]
+    waiting = [_with_housekeeping(_computation(rank, p, chunks, micro), micro) for rank in range(p)]
     done: list[list[Action]] = [[] for _ in range(p)]
     seen: list[set[Action]] = [set() for _ in range(p)]
 
@@ -237,11 +246,11 @@ def interleaved(p: int, chunks: int, micro: int) -> list[list[Action]]:
             if not waiting[rank]:
                 continue
             action = waiting[rank][0]
-            if action is not None and not ready(action, rank):
+            if action is not HOUSEKEEPING and not ready(action, rank):
                 continue
             waiting[rank].pop(0)
             progress = True
-            if action is None:
+            if action is HOUSEKEEPING:
                 continue
             done[rank].append(action)
             seen[rank].add(action)
@@ -255,8 +264,8 @@ def interleaved(p: int, chunks: int, micro: int) -> list[list[Action]]:
     return done
 
 
-def _slots(rank: int, p: int, chunks: int, micro: int) -> list[Action | None]:
-    """One rank's computation by time slots; None is an idle slot."""
+def _computation(rank: int, p: int, chunks: int, micro: int) -> list[Action]:
+    """One rank's forwards and backwards: a warm-up of forwards, then both in turns, then what backwards are left."""
     per_round = micro // max(1, micro // p)
     total = micro * chunks
     warm = min((chunks - 1) * per_round + 2 * (p - 1 - rank), total)
@@ -273,16 +282,37 @@ def _slots(rank: int, p: int, chunks: int, micro: int) -> list[Action | None]:
         backwards[stage] = backwards.get(stage, -1) + 1
         return Action("backward", stage, backwards[stage])
 
-    slots: list[Action | None] = [None] * rank
-    for step in range(warm):
-        slots.append(next_forward(step))
-    if warm:
-        slots += [None] * (chunks * p + 2 * (p - 1 - rank) - warm - rank)
+    actions = [next_forward(step) for step in range(warm)]
     for step in range(warm, total):
-        slots += [next_forward(step), next_backward(step)]
-    for step in range(total, total + warm):
-        slots += [None, next_backward(step)]
-    return slots
+        actions += [next_forward(step), next_backward(step)]
+    return actions + [next_backward(step) for step in range(total, total + warm)]
+
+
+def _with_housekeeping(actions: Sequence[Action], micro: int) -> list[Action]:
+    """torch also spends slots on what communicates nothing here: gathering and freeing stages, reducing gradients.
+
+    The next MOST_ACTIVE stages are gathered when they come into view, others freed; a stage's gradients are reduced
+    behind its last backward. Only their number and place matter, because they shift what neighbours send when.
+    """
+    active: set[int] = set()
+    left: dict[int, int] = {}
+    lowered: list[Action] = []
+    for index, action in enumerate(actions):
+        upcoming: list[int] = []
+        for later in actions[index:]:
+            if later.stage not in upcoming:
+                upcoming.append(later.stage)
+                if len(upcoming) == MOST_ACTIVE:
+                    break
+        lowered += [HOUSEKEEPING] * len(active - set(upcoming))
+        active &= set(upcoming)
+        lowered += [HOUSEKEEPING] * len(set(upcoming) - active)
+        active |= set(upcoming)
+        lowered.append(action)
+        if action.what == "backward":
+            left[action.stage] = left.get(action.stage, micro) - 1
+            lowered += [HOUSEKEEPING] * (left[action.stage] == 0)
+    return lowered + [HOUSEKEEPING] * len(active)
 
 
 PARALLELISM = Parallelism(
@@ -296,4 +326,5 @@ PARALLELISM = Parallelism(
     ),
     localize=localize,
     sources=("torch/distributed/pipelining/schedules.py", "torch/distributed/pipelining/stage.py"),
+    tries=(("schedule", "interleaved", "a smaller bubble for more messages"),),
 )

@@ -223,4 +223,8 @@ PARALLELISM = Parallelism(
     ),
     localize=localize,
     sources=("torch/distributed/tensor/parallel", "Megatron-LM core/tensor_parallel"),
+    tries=(
+        ("prepare", True, "PrepareModuleInput: one all-reduce of the input's gradient, not one a projection"),
+        ("loss_parallel", True, "logits stay cut by vocabulary"),
+    ),
 )

@@ -20,4 +20,8 @@ PARALLELISM = Parallelism(
     options=OPTIONS,
     sources=("DeepSpeed runtime/zero/stage_1_and_2.py",),
     notes=("DeepSpeed's calls were read in its source and not run here",),
+    tries=(
+        ("textbook", True, "what reduce-scatter would send; DeepSpeed does not do it by default"),
+        ("multi_rank_bucket", False, "use_multi_rank_bucket_allreduce off: each part is reduced to its owner"),
+    ),
 )
