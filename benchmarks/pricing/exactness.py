@@ -175,21 +175,17 @@ def run_rank(rank: int, world: int, backend: str, store: str, folder: Path, todo
 
 def write_models(models: list[str], folder: Path) -> None:
     """Each model as the file that pricing reads: what `describe` wrote of it, or its config.json."""
-    import torch
-
     sys.path.insert(0, str(HERE))
     import zoo
 
-    from busbw.pricing.modules import describe
+    from busbw.pricing.readers import read_model
 
     for name in models:
         if name in zoo.CONFIGS:
             words = dict(zoo.CONFIGS[name][2])
             (folder / f"{name}.json").write_text(json.dumps(words))
             continue
-        with torch.device("meta"):
-            module, inputs = zoo.build(name)
-        (folder / f"{name}.json").write_text(json.dumps(describe(module, inputs, name=name).to_json()))
+        (folder / f"{name}.json").write_text(json.dumps(read_model(f"zoo:{name}").to_json()))
 
 
 # --- what runs where torch is not ------------------------------------------------------------------------------------

@@ -76,9 +76,10 @@ class Ddp(DataScheme):
         events: Events = []
         if self._rebuilds():
             self.rebuilt = True
-            buckets = tensors_by_limit(_sizes(self.job.model.arriving), self.limits, in_order=True)
-            self.buckets = [[self.job.model.arriving[i] for i in members] for members in buckets]
-            group, count = self.job.group, len(self.job.model.arriving)
+            order = [*self.job.model.arriving, *self._idle()]
+            buckets = tensors_by_limit(_sizes(order), self.limits, in_order=True)
+            self.buckets = [[order[i] for i in members] for members in buckets]
+            group, count = self.job.group, len(order)
             events.append(call("broadcast", group, count + 1, "int32", "forward", "rebuilt buckets: order"))
             events.append(call("broadcast", group, len(self.buckets), "int32", "forward", "rebuilt buckets: sizes"))
         if self.job.options["broadcast_buffers"] and self.sync_buffers_next:
@@ -98,6 +99,10 @@ class Ddp(DataScheme):
         if self.find_unused:  # behind the last bucket
             calls[-1] += self._unused_map()
         return woven(computed, calls, self.buckets, units, TAG)
+
+    def _idle(self) -> list[Tensor]:
+        """Under static_graph, parameters without a gradient follow those that have one, in the order of registration."""
+        return [tensor for tensor in self.trainable if not tensor.used] if self.static else []
 
     def _rebuilds(self) -> bool:
         if self.rebuilt or self.find_unused or not self.job.model.arrival:

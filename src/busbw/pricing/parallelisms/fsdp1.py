@@ -34,7 +34,8 @@ class Fsdp1(DataScheme):
         dtype = one_dtype(unit, "FullyShardedDataParallel")
         if not self.job.options["use_orig_params"] and len({tensor.trainable for tensor in unit.tensors}) > 1:
             raise UsageError(f"{unit.name} has frozen parameters among others: FSDP needs use_orig_params for that")
-        align = ALIGNMENT_BYTES // DTYPES[dtype].itemsize if self.job.options["use_orig_params"] else 1
+        used = self.job.options["param_dtype"] or dtype  # addresses are aligned in what is computed with
+        align = ALIGNMENT_BYTES // DTYPES[used].itemsize if self.job.options["use_orig_params"] else 1
         total = 0
         for tensor in unit.tensors:
             total += -total % align

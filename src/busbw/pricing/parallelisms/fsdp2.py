@@ -129,6 +129,7 @@ class Fsdp2(DataScheme):
             events += [*self.gather(self.root, "backward", self.backward_group), Wait("gather root")]
         order = [unit.name for unit in reversed(units) if unit.name in self.wrapped]
         upcoming = iter(order)
+        late: Events = []
         if self.reshards:
             events += self._prefetch(next(upcoming, None))
         for unit in reversed(units):
@@ -140,9 +141,11 @@ class Fsdp2(DataScheme):
             if self.reshards:
                 events += self._prefetch(next(upcoming, None))
             events += self.job.inside_backward(unit)
-            if last:
+            if last and unit.name == order[-1] and not _input_has_gradient(units):
+                late = self.reduce(wrapped)  # no gradient of its input tells when it is done: the end of backward does
+            elif last:
                 events += self.reduce(wrapped)
-        return [*events, *(self.reduce(self.root) if last else ()), Wait("reduce")]
+        return [*events, *(self.reduce(self.root) if last else ()), *late, Wait("reduce")]
 
     def _prefetch(self, name: str | None) -> Events:
         return [] if name is None else self.gather(self.wrapped[name], "backward", self.backward_group)
@@ -153,6 +156,11 @@ class Fsdp2(DataScheme):
         if not self.job.settings.clip:
             return []
         return [call("all_reduce", self.shards, count, "float32", "other", "norms of the gradients")]
+
+
+def _input_has_gradient(units: Sequence[Unit]) -> bool:
+    """Something that is trained runs before the first block, so that the block's input has a gradient."""
+    return any(tensor.trainable and tensor.used for unit in units if unit.kind == "stem" for tensor in unit.tensors)
 
 
 PARALLELISM = Parallelism(
