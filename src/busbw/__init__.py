@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.plan import Model, Tensor
     from busbw.core.summary import Summary
+    from busbw.core.topology import Topology
     from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from busbw.findings import explain
     from busbw.formats import read_results
     from busbw.pricing import price
+    from busbw.report import html_report
+    from busbw.sim import Prediction, simulate
+    from busbw.topologies import read_topology
     from busbw.traces import capture
 
 __all__ = [
@@ -60,12 +64,14 @@ __all__ = [
     "MeasurementError",
     "MissingDependency",
     "Model",
+    "Prediction",
     "RankLost",
     "RankMismatch",
     "Results",
     "Run",
     "Summary",
     "Tensor",
+    "Topology",
     "UsageError",
     "WrongResult",
     "__version__",
@@ -74,9 +80,12 @@ __all__ = [
     "compare",
     "explain",
     "fit",
+    "html_report",
     "measure",
     "price",
     "read_results",
+    "read_topology",
+    "simulate",
 ]
 
 _HOMES = {
@@ -95,6 +104,7 @@ _HOMES = {
     "Finding": "busbw.core.finding",
     "Gate": "busbw.comparing",
     "Measurement": "busbw.core.measurement",
+    "Prediction": "busbw.sim",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
     "Summary": "busbw.core.summary",
@@ -103,8 +113,12 @@ _HOMES = {
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
+    "html_report": "busbw.report",
     "measure": "busbw.bench",
+    "Topology": "busbw.core.topology",
     "read_results": "busbw.formats",
+    "read_topology": "busbw.topologies",
+    "simulate": "busbw.sim",
 }
 """Where each name lies; those without an entry are errors."""
 

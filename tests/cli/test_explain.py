@@ -124,3 +124,14 @@ def test_a_missing_file_does_not_hide_the_others(pair: Path, capsys: pytest.Capt
     assert "send and receive compete" in captured.out
     assert "nowhere.csv: cannot be read" in captured.err
     assert main(["explain", "nowhere.csv"]) == 2
+
+
+def test_what_the_doctor_saw(pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "host.json"
+    report.write_text(json.dumps({"facts": {"acs": {"value": False, "as": "acs=off", "source": "lspci"}}}))
+    finding = told(capsys, str(pair), "--doctor", str(report))["one_way_two_way"]
+    assert "acs-redirect" in {cause["code"] for cause in finding["ruled_out"]}
+    assert "acs-redirect" not in {cause["code"] for cause in finding["causes"]}
+    report.write_text("{}")
+    assert main(["explain", str(pair), "--doctor", str(report)]) == 2
+    assert "not a report of busbw doctor --json" in capsys.readouterr().err

@@ -58,8 +58,8 @@ def test_op_and_world_choose_rows(results: str, tmp_path: Path) -> None:
     [
         (["--figure", "busbw_over_sise"], "unknown figure 'busbw_over_sise': choose from busbw_over_size"),
         (["--op", "all_reduces"], "unknown collective 'all_reduces'"),
-        (["--world", "two"], "--world 'two': must be one or more numbers of ranks"),
-        (["--world", "0"], "--world '0': must be"),
+        (["--world", "two"], "-N 'two': must be one or more numbers of ranks"),
+        (["--world", "0"], "-N '0': must be"),
         (["--format", "pdf"], "--format 'pdf': choose from svg, png"),
         (["--width", "20"], "--width 20: must be a number of pixels from 320 to 4000"),
         (["--wire-limit", "fast"], "'fast' is not a rate"),

@@ -51,3 +51,30 @@ def test_show_says_that_a_file_holds_no_rows(busbw: Run, golden: Path, tmp_path:
 
 def test_show_prints_one_form(busbw: Run, golden: Path) -> None:
     assert busbw("show", "--json", "--csv", str(golden / "post.csv")).returncode == 2
+
+
+def test_what_the_file_does_not_tell_is_told(busbw: Run, tmp_path: Path) -> None:
+    log = tmp_path / "nameless.txt"
+    log.write_text(
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+        "     1048576        262144     float    none      -1    100.0   10.49    5.24      0    100.0   10.49    5.24      0\n"
+    )
+    rows = json.loads(busbw("show", "--json", "--op", "all_gather", "-N", "2", str(log)).stdout)
+    assert [(row["collective"], row["world_size"]) for row in rows] == [("all_gather", 2)] * 2
+    assert busbw("show", "-N", "two", str(log)).returncode == 2
+
+
+def test_lines_that_could_not_be_read_are_counted_and_shown(busbw: Run, tmp_path: Path) -> None:
+    log = tmp_path / "torn.txt"
+    log.write_text(
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+        "     1048576        262144     float     sum      -1    100.0   10.49   10.49      0    100.0   10.49   10.49      0\n"
+        "     2097152        524288     float     sum      -1    100.0   10.4x   10.49      0    1\n"
+    )
+    done = busbw("show", str(log))
+    assert done.returncode == 0
+    assert "1 line that look like rows could not be read (-v shows them)" in done.stdout
+    strict = busbw("show", "--strict", str(log))
+    assert strict.returncode == 2
+    assert f"{log}:3: " in strict.stdout
+    assert busbw("show", "--strict", "--json", str(log)).returncode == 2

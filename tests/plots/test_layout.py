@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from busbw.plots.axes import TICK_SIZE, axis_title, format_value
 from busbw.plots.chart import Axis, Chart, Panel, ReferenceLine, Series
-from busbw.plots.layout import LABEL_HEIGHT, TICK_SIZE, PanelLayout, axis_title, format_value, lay_out, spread
+from busbw.plots.layout import LABEL_HEIGHT, PanelLayout, lay_out, spread
 from busbw.plots.text import text_width
 from busbw.units import GIB, KIB, MIB
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -18,7 +19,7 @@ from busbw.plots.palette import THEMES, collective_look
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
-from busbw.plots.render_altair import svg_to_png, to_png, to_svg
+from busbw.plots.render_altair import svg_to_png, to_png, to_spec, to_svg
 
 from .boxes import overlapping, size, text_boxes
 from .rows import row
@@ -145,6 +146,16 @@ def test_png_has_two_pixels_for_each_of_the_svg(golden_rows: list[Measurement]) 
     width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
     assert (width, height) == pytest.approx([2 * side for side in size(svg)], abs=2)
     assert to_png(chart, scale=1.0)[16:20] != png[16:20]
+
+
+def test_the_specification_holds_its_data_and_is_the_same_each_time(golden_rows: list[Measurement]) -> None:
+    chart = FIGURES.get("time_over_size").build(golden_rows, FigureOptions())
+    spec = to_spec(chart, "dark", 380)
+    assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+    assert spec["background"] == THEMES["dark"].background
+    seconds = {row["y"] for rows in spec["datasets"].values() for row in rows if row.get("label") == "N = 2"}
+    assert seconds == set(chart.panels[0].series[0].y)
+    assert json.loads(json.dumps(spec)) == spec == to_spec(chart, "dark", 380)
 
 
 def test_an_unknown_theme_is_refused(golden_rows: list[Measurement]) -> None:

@@ -276,7 +276,7 @@ class Supervisor:
     def _all_located(self) -> None:
         """Every rank has arrived and chosen its device: refuse what would give a wrong number, then let them go."""
         by_device: dict[tuple[str, str], Rank] = {}
-        for rank in self.ranks.values():
+        for _, rank in sorted(self.ranks.items()):
             assert rank.device is not None
             identity = (rank.host, rank.device["identity"])
             if rank.device["identity"] and identity in by_device:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from busbw.cli.selection import asked_ops
 from busbw.core.call import Call
 from busbw.core.collective import find_collective
 from busbw.core.finding import FACT_KINDS, Facts, parse_facts
 from busbw.core.measurement import Measurement, Results, Run
+from busbw.doctor import facts_of_report
 from busbw.errors import FileError, UsageError
 from busbw.findings import complete_facts, describe, explain, facts_of_log, facts_of_topology, page
 from busbw.findings.machines import find_machine
-from busbw.formats import read_results
+from busbw.formats._selection import read_selected
 from busbw.units import parse_rate, parse_size, parse_time
 
 
@@ -30,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     hand.add_argument("--algbw", help="algorithm bandwidth, such as 250GB/s")
     hand.add_argument("--busbw", help="bus bandwidth")
     hand.add_argument("--time", help="time of a call, such as 1.2ms")
+    add_fact_options(parser)
+    parser.add_argument("--json", action="store_true", help="findings as a JSON list")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
+
+
+def add_fact_options(parser: argparse.ArgumentParser) -> None:
+    """What is known beside the rows; `busbw report` has the same."""
     facts = parser.add_argument_group("facts; what is not given and not in the files stays unknown")
     facts.add_argument("--hosts", help="hosts that the ranks are on")
     facts.add_argument("--machine", help="a known machine, such as dgx-h100")
@@ -51,33 +61,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="output of nvidia-smi topo -m, or NCCL's topology XML",
     )
-    parser.add_argument("--json", action="store_true", help="findings as a JSON list")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
+    facts.add_argument(
+        "--doctor",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a report of busbw doctor --json, one for each host",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, explain, print; 2 when a file could not be read, 1 when data was wrong."""
     facts = given_facts(args)
+    ops = asked_ops(args.op) if args.files else ()
+    worlds = () if args.world_size is None or not args.files else (args.world_size,)
     results: list[Results] = []
     failures: list[FileError] = []
     for path in args.files:
         try:
-            results.append(read_results(path, world_size=args.world_size))
+            results.append(read_selected(path, ops, worlds))
         except FileError as error:
             failures.append(error)
-    for path in args.nccl_log:
-        facts = facts.or_else(facts_of_log(_log(path), path))
-    for path in args.topology:
-        told = facts_of_topology(_text(path), path)
-        if not told.known:
-            raise FileError(f"{path}: neither the matrix of nvidia-smi topo -m nor an NCCL topology with GPUs or NICs")
-        facts = facts.or_else(told)
-    if args.files:
-        results = [_only(part, args.op) for part in results]
-        for path in args.files:
-            if path != "-" and Path(path).is_file():
-                facts = facts.or_else(facts_of_log(_log(path), path))
-    else:
+    facts = facts_of_files(args, args.files, facts)
+    if not args.files:
         results, facts = by_hand(args, facts)
     if not any(part.measurements for part in results) and not facts.known and not facts.symptoms:
         for failure in failures:
@@ -114,6 +120,23 @@ def given_facts(args: argparse.Namespace) -> Facts:
         facts = facts.or_else(describe(text, f"--setup {text!r}"))
     if facts.text("machine"):
         find_machine(facts.text("machine"))  # raises, with the choices
+    return facts
+
+
+def facts_of_files(args: argparse.Namespace, files: Sequence[str], facts: Facts) -> Facts:
+    """The facts given, then those of --nccl-log, of --topology, and of log lines in the results themselves."""
+    for path in args.nccl_log:
+        facts = facts.or_else(facts_of_log(_log(path), path))
+    for path in args.topology:
+        told = facts_of_topology(_text(path), path)
+        if not told.known:
+            raise FileError(f"{path}: neither the matrix of nvidia-smi topo -m nor an NCCL topology with GPUs or NICs")
+        facts = facts.or_else(told)
+    for path in args.doctor:
+        facts = facts.or_else(facts_of_report(_text(path), path))
+    for path in files:
+        if path != "-" and Path(path).is_file():
+            facts = facts.or_else(facts_of_log(_log(path), path))
     return facts
 
 
@@ -155,14 +178,6 @@ def by_hand(args: argparse.Namespace, facts: Facts) -> tuple[list[Results], Fact
     if time_s is not None:
         raise UsageError("--time needs --op, -N and --size beside it")
     return [], facts
-
-
-def _only(results: Results, op: str | None) -> Results:
-    if op is None:
-        return results
-    wanted = {find_collective(name).name for name in op.split(",")}
-    rows = tuple(row for row in results.measurements if row.call.collective in wanted)
-    return Results(results.run, rows)
 
 
 MOST_LINES = 200_000

@@ -32,6 +32,7 @@ from busbw.errors import UsageError
 from busbw.registry import Registry
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 NETWORK = -1
 """In place of a rank: the switch in the middle. What is reduced there comes from all ranks, what it sends is one result."""
@@ -47,29 +48,77 @@ class Round:
     target_slot: Ints
     length: Ints
     """Slots in a row."""
-    reduces: npt.NDArray[np.bool_]
+    reduces: Bools
     """Added to what the target has there; otherwise it replaces it."""
+
+    def where(self, chosen: Bools | Ints) -> Round:
+        """Only the chosen transfers."""
+        return Round(
+            self.source[chosen],
+            self.target[chosen],
+            self.source_slot[chosen],
+            self.target_slot[chosen],
+            self.length[chosen],
+            self.reduces[chosen],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phase:
-    """One pattern of transfers, `times` times over: who sends to whom, and how much, stays; which slots, moves on."""
+    """One pattern of transfers, `times` times over: who sends to whom, and how much, stays; which slots, moves on.
+
+    A pipeline fills and drains: a transfer happens in the repetitions from `begin` up to, and without, `end`.
+    """
 
     source: Ints
     target: Ints
     length: Ints
-    reduces: bool
+    reduces: bool | Bools
+    """Of all transfers, or of each."""
     slots: Callable[[int], tuple[Ints, Ints]]
-    """Repetition (from 0) -> source slots and target slots, one for each transfer."""
+    """Repetition (from 0) -> source slots and target slots, one for each transfer (those that rest are not looked at)."""
     times: int = 1
     label: str = ""
     """What it is for: `reduce-scatter`."""
+    begin: Ints | None = None
+    """The first repetition of each transfer; None: 0."""
+    end: Ints | None = None
+    """The repetition of each transfer that is its first no more; None: `times`."""
+    detail: Callable[[int], Round] | None = None
+    """Repetition -> its transfers, where the slots of a transfer do not lie in a row or the pattern moves on.
+
+    `source`, `target` and `length` are then each pair's totals (without what a rank keeps), and `slots` means nothing.
+    """
+    all_pairs: bool = False
+    """Over the repetitions each rank sends `length` slots to every other rank once; `target` is the first's."""
+
+    @property
+    def repeats(self) -> Ints:
+        """How many times each transfer happens."""
+        begin = 0 if self.begin is None else self.begin
+        end = self.times if self.end is None else self.end
+        return np.broadcast_to(np.asarray(end - begin, np.int64), self.source.shape)
 
     def round(self, repetition: int) -> Round:
         """The transfers of one repetition."""
+        if self.detail is not None:
+            return self.detail(repetition)
         source_slot, target_slot = self.slots(repetition)
-        reduces = np.full(len(self.source), self.reduces)
-        return Round(self.source, self.target, source_slot, target_slot, self.length, reduces)
+        reduces = np.broadcast_to(np.asarray(self.reduces, np.bool_), self.source.shape)
+        whole = Round(self.source, self.target, source_slot, target_slot, self.length, reduces)
+        if self.begin is None and self.end is None:
+            return whole
+        active = np.ones(len(self.source), np.bool_)
+        if self.begin is not None:
+            active &= self.begin <= repetition
+        if self.end is not None:
+            active &= repetition < self.end
+        return whole.where(active)
+
+
+def no_slots(repetition: int) -> tuple[Ints, Ints]:
+    """`slots` of a phase with `detail`: its transfers are those of `round()`."""
+    raise ValueError("the slots of this phase do not lie in a row: take them from round()")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +175,8 @@ class Schedule:
             return sent
         for phase in self.phases:
             away = (phase.source != phase.target) & (phase.source != NETWORK)
-            np.add.at(sent, phase.source[away], phase.length[away] * (phase.times / self.chunks))
+            slots = phase.length[away] * phase.repeats[away]
+            sent += np.bincount(phase.source[away], slots, self.world_size) / self.chunks
         return sent
 
 
@@ -150,24 +200,42 @@ class Algorithm:
     supports: Callable[[str, int], str] = lambda collective, world_size: ""
     """Why it can't do this at this N; "" where it can."""
 
-    def build(self, collective: str, world_size: int, *, root: int = 0, **options: Any) -> Schedule:
-        """The schedule; UsageError where the algorithm can't do this, or does not know an option."""
-        COLLECTIVES.get(collective)
-        if collective not in self.builders:
-            raise UsageError(f"algorithm {self.name} has no {collective}: it does {', '.join(sorted(self.builders))}")
-        if world_size < 2:
-            raise UsageError(f"algorithm {self.name}: a schedule needs 2 ranks or more, not {world_size}")
-        if not 0 <= root < world_size:
-            raise UsageError(f"root {root} is not one of the ranks 0 to {world_size - 1}")
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """UsageError for an option that this algorithm does not have."""
         for name in options:
             if name not in self.options:
                 known = ", ".join(self.options) or "it has none"
                 raise UsageError(f"algorithm {self.name} has no option {name!r} ({known})")
+
+    def why_not(self, collective: str, world_size: int) -> str:
+        """Why it can't do this collective on so many ranks; "" where it can."""
+        if collective not in self.builders:
+            return f"algorithm {self.name} has no {collective}: it does {', '.join(sorted(self.builders))}"
+        if world_size < 2:
+            return f"algorithm {self.name}: a schedule needs 2 ranks or more, not {world_size}"
         reason = self.supports(collective, world_size)
+        return f"algorithm {self.name} can't do {collective} on {world_size} ranks: {reason}" if reason else ""
+
+    def build(self, collective: str, world_size: int, *, root: int = 0, **options: Any) -> Schedule:
+        """The schedule, verified where that takes little; UsageError where the algorithm can't do this, or an option is wrong.
+
+        `busbw.core.verify` says how large a schedule is verified here (`MOST_WORK`), and verifies any.
+        """
+        COLLECTIVES.get(collective)
+        reason = self.why_not(collective, world_size)
         if reason:
-            raise UsageError(f"algorithm {self.name} can't do {collective} on {world_size} ranks: {reason}")
-        return self.builders[collective](world_size, root=root, **options)
+            raise UsageError(reason)
+        if not 0 <= root < world_size:
+            raise UsageError(f"root {root} is not one of the ranks 0 to {world_size - 1}")
+        self.check_options(options)
+        from busbw.core.verify import verify_once
+
+        schedule = self.builders[collective](world_size, root=root, **options)
+        verify_once(schedule, (self.name, collective, world_size, root, repr(sorted(options.items()))))
+        return schedule
 
 
-ALGORITHMS: Registry[Algorithm] = Registry("busbw.algorithms", "ALGORITHM", "algorithm")
+ALGORITHMS: Registry[Algorithm] = Registry(
+    "busbw.algorithms", "ALGORITHM", "algorithm", skip=("spec", "msccl_xml", "user_file")
+)
 """Every algorithm by name."""

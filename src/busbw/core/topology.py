@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-DEVICE_KINDS = ("gpu", "pcie_switch", "nvswitch", "cpu", "memory", "nic", "network_switch")
-"""A cpu is a socket with its root complex; a memory hangs at its cpu, for traffic that is staged in it."""
+DEVICE_KINDS = ("gpu", "pcie_switch", "nvswitch", "cpu", "memory", "nic", "network_switch", "process")
+"""A cpu is a socket with its root complex; a memory hangs at its cpu, for traffic that is staged in it; a process is a
+rank that computes on its CPU."""
+RANK_KINDS = ("gpu", "process")
+"""What a rank may be."""
 LINK_KINDS = ("nvlink", "xgmi", "c2c", "pcie", "local", "memory", "socket", "network")
 BASES = ("nominal", "assumed", "measured")
 PATH_CLASSES = ("local", "nvlink", "pcie", "host_bridge", "socket", "network")
@@ -288,7 +291,7 @@ class TopologyBuilder:
         self._ranks: list[str] = []
 
     def add(self, device: Device, *, rank: bool | None = None) -> str:
-        """Add a device and return its name. A GPU is the next rank unless `rank` is False."""
+        """Add a device and return its name. A GPU (or process) is the next rank unless `rank` is False."""
         if device.kind not in DEVICE_KINDS:
             raise UsageError(
                 f"topology {self.name}: {device.name!r} is a {device.kind!r}: choose from {', '.join(DEVICE_KINDS)}"
@@ -297,9 +300,17 @@ class TopologyBuilder:
             raise UsageError(f"topology {self.name}: the device {device.name!r} is there twice; names must differ")
         self._index[device.name] = len(self._devices)
         self._devices.append(device)
-        if device.kind == "gpu" and rank is not False:
+        if device.kind in RANK_KINDS and rank is not False:
             self._ranks.append(device.name)
         return device.name
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the devices that are there already."""
+        return tuple(self._index)
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that are there already."""
+        return tuple(self._devices)
 
     def link(self, link: Link) -> None:
         """Add a link between two devices that are there already."""
@@ -323,7 +334,7 @@ class TopologyBuilder:
     def set_ranks(self, names: Sequence[str]) -> None:
         """Which GPU each rank uses, where it is not the order in which they were added."""
         for name in names:
-            if name not in self._index or self._devices[self._index[name]].kind != "gpu":
+            if name not in self._index or self._devices[self._index[name]].kind not in RANK_KINDS:
                 raise UsageError(
                     f"topology {self.name}: rank {names.index(name)} is on {name!r}, which is no GPU of it"
                 )

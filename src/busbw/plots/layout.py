@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from busbw import units
-from busbw.plots.chart import Axis, Chart, Panel, Unit
+from busbw.plots.axes import EDGE, TICK_SIZE, Range, format_value, horizontal, vertical
+from busbw.plots.chart import Axis, Chart, Panel
 from busbw.plots.text import text_width, wrap
 
-TICK_SIZE = 12.0
 LABEL_SIZE = 12.5
 TITLE_SIZE = 17.0
 SUBTITLE_SIZE = 13.0
@@ -29,41 +28,9 @@ DEFAULT_WIDTH = 760.0
 PADDING = 14.0
 _PANEL_WIDTH = 340.0  # narrower than this, panels stand under each other
 SPACING = 22.0
-_EDGE = 12.0  # inside the axes: the outermost points keep this distance from the left and right edge
+_WIDEST_SLOT = 46.0
+_DODGE = 7.0  # between points of two series at one x
 _SLACK = 1.06  # a reader's own font may be a little wider than the one that is counted with
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A labelled place on an axis, in SI."""
-
-    value: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The values between an axis's two ends, and the map to pixels (0 at `low`)."""
-
-    low: float
-    high: float
-    length: float
-    is_log: bool
-    ticks: tuple[Tick, ...] = ()
-
-    def pixel(self, value: float) -> float:
-        """Where a value lies, in pixels from the axis's low end."""
-        low, high = self._forward(self.low), self._forward(self.high)
-        return (self._forward(value) - low) / (high - low) * self.length
-
-    def value(self, pixel: float) -> float:
-        """The value at a pixel, also outside the axis."""
-        low, high = self._forward(self.low), self._forward(self.high)
-        at = low + pixel / self.length * (high - low)
-        return 2.0**at if self.is_log else at
-
-    def _forward(self, value: float) -> float:
-        return math.log2(value) if self.is_log else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +42,24 @@ class EndLabel:
     variant: int
     x: float
     y: float
-    end_x: float
-    end_y: float
+    end: tuple[float, float] | None
+    """Where the line (or layer) ends; None for one of a list of colours, which needs no leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerLabel:
+    """A text inside the axes: its edge, its middle, and which way it runs."""
+
+    text: str
+    x: float
+    y: float
+    align: str
+    """left or right."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelLayout:
-    """One panel: the size of its axes in pixels, their ranges, and the labels at the right."""
+    """One panel: the size of its axes in pixels, their ranges, the labels at the right and those inside."""
 
     panel: Panel
     left: float
@@ -91,6 +69,19 @@ class PanelLayout:
     x: Range
     y: Range
     labels: tuple[EndLabel, ...]
+    inner: tuple[InnerLabel, ...]
+    slot: float
+    """Pixels that a strip takes."""
+
+    def shifted(self, x: float, index: int) -> float:
+        """Where a point of the series of this index stands: at x, or beside it where points would cover each other."""
+        if not self.panel.dodge:
+            return x
+        return self.x.value(self.x.pixel(x) + (index - (len(self.panel.series) - 1) / 2) * self._dodge)
+
+    @property
+    def _dodge(self) -> float:
+        return min(_DODGE, 0.8 * _gap(self.x, _own_x(self.panel)) / len(self.panel.series))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,29 +114,68 @@ def lay_out(chart: Chart, width: float = DEFAULT_WIDTH) -> Layout:
 
 
 def _panel(chart: Chart, panel: Panel, outer: float) -> PanelLayout:
-    texts = _label_texts(panel)
-    rows = max(len(_label_texts(other)) for other in chart.panels)
-    widest = max(text_width(text, LABEL_SIZE) for other in chart.panels for text in _label_texts(other))
+    texts = [text for text, *_ in _labelled(panel)]
+    every = [text for other in chart.panels for text, *_ in _labelled(other)]
+    rows = max(len(_labelled(other)) for other in chart.panels)
     gap = LABEL_GAP + sample_length(chart)
-    right = gap + widest * _SLACK  # the same in each panel, so that their axes are aligned
+    # The same in each panel, so that their axes are aligned.
+    right = gap + max(text_width(text, LABEL_SIZE) for text in every) * _SLACK
     # The y ticks depend on the height, that on the width, and that on the texts of the y ticks: guess them first.
-    guess = _range(panel.y, _y_values(chart, panel), 260.0, vertical=True)
+    guess = vertical(panel.y, _y_values(chart, panel), 260.0)
     left = 10.0 + max(text_width(tick.text, TICK_SIZE) for tick in guess.ticks)
     width = max(120.0, outer - left - right)
     tall = 340.0 if len(chart.panels) == 1 else 220.0
     height = max(min(max(0.62 * width, 190.0), tall), rows * LABEL_HEIGHT)
-    x = _range(panel.x, _x_values(chart, panel), width, vertical=False)
-    y = _range(panel.y, _y_values(chart, panel), height, vertical=True)
-    ends = [(x.pixel(series.x[-1]), height - y.pixel(series.y[-1])) for series in panel.series]
-    ends += [(width, height - y.pixel(line.y)) for line in panel.lines]
-    looks: list[tuple[str | None, int]] = [(series.colour, series.variant) for series in panel.series]
-    looks += [(None, 0)] * len(panel.lines)
-    places = spread([end_y for _, end_y in ends], LABEL_HEIGHT, LABEL_HEIGHT / 2, height - LABEL_HEIGHT / 2)
+    values, ticks_at = _x_values(chart, panel)
+    edge = EDGE
+    if panel.layers:
+        edge = 0.0
+    elif panel.strips or panel.dodge:
+        edge = max(EDGE, min(_WIDEST_SLOT, width / len(set(values))) / 2)
+    x = horizontal(panel.x, values, ticks_at, width, edge)
+    y = vertical(panel.y, _y_values(chart, panel), height, len(panel.boundaries) * LABEL_HEIGHT)
+    ends = _ends(panel, x, y, width, height)
+    wanted = [LABEL_HEIGHT / 2 if end is None else end[1] for end in ends]
+    places = spread(wanted, LABEL_HEIGHT, LABEL_HEIGHT / 2, height - LABEL_HEIGHT / 2)
     labels = tuple(
-        EndLabel(text, colour, variant, width + gap, place, end_x, end_y)
-        for text, (colour, variant), place, (end_x, end_y) in zip(texts, looks, places, ends, strict=True)
+        EndLabel(text, colour, variant, width + gap, place, end)
+        for text, (_, colour, variant), place, end in zip(texts, _labelled(panel), places, ends, strict=True)
     )
-    return PanelLayout(panel, left, width, height, x, y, labels)
+    slot = min(_WIDEST_SLOT, 0.8 * _gap(x, _own_x(panel)))
+    return PanelLayout(panel, left, width, height, x, y, labels, _inner(panel, x, width, height), slot)
+
+
+def _ends(panel: Panel, x: Range, y: Range, width: float, height: float) -> list[tuple[float, float] | None]:
+    """Where each of `_labelled` ends."""
+    ends: list[tuple[float, float] | None] = [
+        (x.pixel(series.x[-1]), height - y.pixel(min(max(series.y[-1], y.low), y.high))) for series in panel.series
+    ]
+    edges = [(0.0,) * len(panel.layers[0].x), *panel.stack] if panel.layers else []
+    for index in reversed(range(len(panel.layers))):
+        ends.append((width, height - y.pixel((edges[index][-1] + edges[index + 1][-1]) / 2)))
+    ends += [None] * len(_strip_keys(panel))
+    return ends + [(width, height - y.pixel(line.y)) for line in panel.lines]
+
+
+def _inner(panel: Panel, x: Range, width: float, height: float) -> tuple[InnerLabel, ...]:
+    """Boundaries have a row each at the top, on the side of their line where there is more room."""
+    labels = []
+    for row, boundary in enumerate(sorted(panel.boundaries, key=lambda boundary: boundary.x)):
+        at = x.pixel(boundary.x)
+        to_right = at + 5 + text_width(boundary.label, LABEL_SIZE) * _SLACK <= width or at < width / 2
+        place = (at + 5, "left") if to_right else (at - 5, "right")
+        labels.append(InnerLabel(boundary.label, place[0], LABEL_HEIGHT * (row + 0.5), place[1]))
+    for remark in panel.remarks:
+        upper, leftmost = remark.corner.startswith("top"), remark.corner.endswith("left")
+        y = LABEL_HEIGHT * (len(panel.boundaries) + 0.75) if upper else height - LABEL_HEIGHT * 0.75
+        labels.append(InnerLabel(remark.text, 7.0 if leftmost else width - 7.0, y, "left" if leftmost else "right"))
+    return tuple(labels)
+
+
+def _gap(x: Range, values: Iterable[float]) -> float:
+    """Least distance in pixels between two values of x."""
+    pixels = sorted(x.pixel(value) for value in set(values))
+    return min((b - a for a, b in pairwise(pixels)), default=_WIDEST_SLOT)
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -170,31 +200,28 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return places
 
 
-def format_value(value: float, unit: Unit) -> str:
-    """A number as it is printed in the figure: sizes and times with their unit, rates without (the axis names it)."""
-    if unit == "size":
-        return units.format_size(round(value))
-    if unit == "time":
-        return units.format_time(value)
-    return units.format_rate(value).split()[0] if unit == "rate" else f"{value:g}"
-
-
-def axis_title(axis: Axis) -> str:
-    """The axis's name with the unit of its numbers, where the numbers do not carry it themselves."""
-    return f"{axis.name} (GB/s)" if axis.unit == "rate" else axis.name
-
-
 def sample_length(chart: Chart) -> float:
     """Pixels of the piece of line beside each label: none when all lines are solid, since the marker says enough."""
     return SAMPLE_LENGTH if any(series.variant for panel in chart.panels for series in panel.series) else 0.0
 
 
-def _label_texts(panel: Panel) -> list[str]:
-    texts = [
-        series.label if series.value is None else f"{series.label} {format_value(series.value, panel.y.unit)}"
+def _labelled(panel: Panel) -> list[tuple[str, str | None, int]]:
+    """Everything that has a label at the right: its text, its colour (None for a neutral line), its dash."""
+    found: list[tuple[str, str | None, int]] = [
+        (
+            series.label if series.value is None else f"{series.label} {format_value(series.value, panel.y.unit)}",
+            series.colour,
+            series.variant,
+        )
         for series in panel.series
     ]
-    return texts + [line.label for line in panel.lines]
+    found += [(layer.label, layer.colour, 0) for layer in reversed(panel.layers)]
+    found += [(label, colour, 0) for label, colour in _strip_keys(panel)]
+    return found + [(line.label, None, 0) for line in panel.lines]
+
+
+def _strip_keys(panel: Panel) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((strip.label, strip.colour) for strip in panel.strips))
 
 
 def _alike(chart: Chart, axis: Axis, of: str) -> Iterable[Panel]:
@@ -204,8 +231,18 @@ def _alike(chart: Chart, axis: Axis, of: str) -> Iterable[Panel]:
             yield panel
 
 
-def _x_values(chart: Chart, panel: Panel) -> list[float]:
-    return [x for other in _alike(chart, panel.x, "x") for series in other.series for x in series.x]
+def _own_x(panel: Panel) -> list[float]:
+    found = [x for series in panel.series for x in series.x] + [strip.x for strip in panel.strips]
+    return found or [x for layer in panel.layers for x in layer.x]
+
+
+def _x_values(chart: Chart, panel: Panel) -> tuple[list[float], list[float]]:
+    """What the x axis has to show, and where ticks may stand: at sizes of rows, or at powers of two under layers."""
+    values = [x for other in _alike(chart, panel.x, "x") for x in _own_x(other)]
+    if not panel.layers or panel.x.scale != "log2":
+        return values, values
+    powers = [2.0**power for power in range(math.ceil(math.log2(min(values))), math.floor(math.log2(max(values))) + 1)]
+    return values, powers or values
 
 
 def _y_values(chart: Chart, panel: Panel) -> list[float]:
@@ -215,98 +252,7 @@ def _y_values(chart: Chart, panel: Panel) -> list[float]:
             values += [*series.y, *(y for y in (*series.low, *series.high) if y is not None)]
         values += [line.y for line in other.lines]
         values += [y for band in other.bands for y in (band.y_low, band.y_high) if y is not None]
+        values += [y for ribbon in other.ribbons for y in (*ribbon.low, *ribbon.high)]
+        values += [y for strip in other.strips for y in strip.y]
+        values += [y for edge in other.stack for y in edge]
     return values
-
-
-def _range(axis: Axis, values: Sequence[float], length: float, vertical: bool) -> Range:
-    if axis.scale == "linear":
-        return _linear_range(axis, values, length)
-    least, most = min(values), max(values)
-    if vertical:
-        low, high = _decade_step(least, down=True), _decade_step(most, down=False)
-    elif least == most:
-        low, high = least / 2, most * 2
-    else:
-        pad = (most / least) ** (_EDGE / (length - 2 * _EDGE))
-        low, high = least / pad, most * pad
-    bare = Range(low, high, length, True)
-    ticks = _size_ticks(bare, values) if axis.unit == "size" else _decade_ticks(bare, axis.unit)
-    return Range(low, high, length, True, tuple(ticks))
-
-
-def _linear_range(axis: Axis, values: Sequence[float], length: float) -> Range:
-    most = max(values)
-    high = (most if most > 0 else 1.0) * 1.05
-    rough = high / max(2.0, min(6.0, length / 40.0))
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.75 * rough)
-    scale = units.GB if axis.unit == "rate" else 1.0
-    ticks = tuple(Tick(step * i, f"{step * i / scale:.6g}") for i in range(math.floor(high / step + 1e-9) + 1))
-    return Range(0.0, high, length, False, ticks)
-
-
-def _decade_step(value: float, down: bool) -> float:
-    """The nearest of 1, 2, 5 times a power of ten at or below (above) the value."""
-    power = 10.0 ** math.floor(math.log10(value))
-    steps = [factor * power for factor in (1, 2, 5, 10)]
-    return max(s for s in steps if s <= value * 1.0001) if down else min(s for s in steps if s >= value * 0.9999)
-
-
-def _decade_ticks(bare: Range, unit: Unit) -> list[Tick]:
-    lowest, highest = math.floor(math.log10(bare.low)), math.ceil(math.log10(bare.high))
-    factors = (1,) if highest - lowest > 2 else (1, 2, 5)
-    values = [factor * 10.0**power for power in range(lowest, highest + 1) for factor in factors]
-    inside = [value for value in values if bare.low * 0.9999 <= value <= bare.high * 1.0001]
-    return [Tick(value, _plain(format_value(value, unit))) for value in inside]
-
-
-def _plain(text: str) -> str:
-    number, _, unit = text.partition(" ")
-    number = number.rstrip("0").rstrip(".") if "." in number else number
-    return f"{number} {unit}".rstrip()
-
-
-def _size_ticks(bare: Range, values: Iterable[float]) -> list[Tick]:
-    """Sizes that exist in the data, with texts that do not touch.
-
-    Both ends, and between them every size or every n-th octave: the choice that shows most, where each gap unlike the
-    others costs half a tick, then the one with the widest gaps.
-    """
-    sizes = sorted({_snap(value) for value in values})
-    ends = sorted({sizes[0], sizes[-1]}) if _apart(bare, sizes[0], sizes[-1]) else sizes[-1:]
-    choices: list[list[float]] = []
-    for stride in range(1, 11):
-        for offset in range(stride):
-            inner = [size for size in sizes if stride == 1 or math.log2(size) % stride == offset]
-            inner = [size for size in inner if all(_apart(bare, size, end) for end in ends)]
-            if all(_apart(bare, a, b) for a, b in pairwise(inner)):
-                choices.append(sorted(ends + inner))
-
-    def worth(choice: list[float]) -> tuple[float, float, int]:
-        octaves = [round(math.log2(b / a), 2) for a, b in pairwise(choice)]
-        odd = len(octaves) - max((octaves.count(gap) for gap in octaves), default=0)
-        return len(choice) - odd / 2, min(octaves, default=0.0), sum(math.log2(size) % 10 == 0 for size in choice)
-
-    best = max(choices, key=worth)
-    if len(best) < 3:  # sizes that are no powers of two
-        best = _fit(bare, ends, sizes)
-    return [Tick(size, units.format_size(round(size))) for size in best]
-
-
-def _snap(size: float) -> float:
-    """The power of two within 1 % of a size (S is rounded to whole elements per rank), or the size itself."""
-    power = 2.0 ** round(math.log2(size))
-    return power if abs(size / power - 1) < 0.01 else size
-
-
-def _fit(bare: Range, kept: Sequence[float], more: Iterable[float]) -> list[float]:
-    out = list(kept)
-    for size in more:
-        if all(_apart(bare, size, other) for other in out):
-            out.append(size)
-    return sorted(out)
-
-
-def _apart(bare: Range, first: float, second: float) -> bool:
-    widths = [text_width(units.format_size(round(size)), TICK_SIZE) for size in (first, second)]
-    return abs(bare.pixel(first) - bare.pixel(second)) >= sum(widths) / 2 + 7.0

@@ -27,7 +27,7 @@ def attach(recorder: Recorder) -> None:
     global _recorders
     with _lock:
         _recorders = (*_recorders, recorder)
-        recorder.hooks.start()
+        recorder.start()
         if _library is None:
             _register()
 
@@ -39,7 +39,7 @@ def detach(recorder: Recorder) -> None:
         if recorder not in _recorders:
             return
         _recorders = tuple(each for each in _recorders if each is not recorder)
-        recorder.hooks.stop()
+        recorder.stop()
         if not _recorders and _library is not None:
             _library._destroy()
             _library = None
@@ -61,14 +61,28 @@ def _register() -> None:
 
 def _kernel(op: Op, overload: Any, below: Any) -> Callable[..., Any]:
     at = {argument.name: number for number, argument in enumerate(overload._schema.arguments)}
+    read, group_at = op.reader(at), at["process_group"]
     go_on = overload._handle.redispatch_boxed
 
+    async_at = at.get("async_op", -1)
+
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        asynchronous = async_at < 0 or len(args) <= async_at or bool(args[async_at])  # left out: its default, true
+        records = None
         for recorder in _recorders:
             try:
-                recorder.called(op, at, args)
+                record = recorder.called(op, read, group_at, args, asynchronous)
+                if record is not None:
+                    records = [*(records or ()), (recorder, record)]
             except Exception as error:
                 recorder.failed(error)
-        return go_on(keyset & below, *args, **kwargs)
+        result = go_on(keyset & below, *args, **kwargs)
+        if records is not None:
+            for recorder, record in records:
+                try:
+                    recorder.issued(record, op, result, asynchronous)
+                except Exception as error:
+                    recorder.untimed(error)
+        return result
 
     return kernel
