@@ -131,9 +131,9 @@ def all_presets() -> Mapping[str, Preset]:
 
 
 def find_preset(name: str) -> Preset:
-    """A preset by name; UsageError with the close matches. `_` and capitals are as good as `-`."""
+    """A preset by name; UsageError with the close matches. `_`, capitals and hgx- are as good as `-` and dgx-."""
     known = all_presets()
-    wanted = name.lower().replace("_", "-")
+    wanted = name.lower().replace("_", "-").replace("hgx-", "dgx-")
     if wanted not in known:
         raise UsageError(
             f"unknown topology {name!r}: neither a file nor a preset ({', '.join(known)}){close_matches(wanted, known)}"

@@ -32,10 +32,13 @@ class ZeroRedundancy(ddp.Ddp):
             if self.job.options["parameters_as_bucket_view"]:
                 count = sum(tensor.count for tensor in tensors)
                 dtype = tensors[-1].dtype if count else "float32"
-                events.append(call("broadcast", group, count or 1, dtype, "optimizer", f"rank {rank}'s parameters", root=rank))
+                events.append(
+                    call("broadcast", group, count or 1, dtype, "optimizer", f"rank {rank}'s parameters", root=rank)
+                )
             else:
                 events += [
-                    call("broadcast", group, each.count, each.dtype, "optimizer", each.name, root=rank) for each in tensors
+                    call("broadcast", group, each.count, each.dtype, "optimizer", each.name, root=rank)
+                    for each in tensors
                 ]
         return list(events)
 
@@ -50,4 +53,8 @@ PARALLELISM = Parallelism(
         Option("parameters_as_bucket_view", False, yes_or_no, "one broadcast a rank, not one a parameter"),
     ),
     sources=("torch/distributed/optim/zero_redundancy_optimizer.py",),
+    tries=(
+        *ddp.PARALLELISM.tries,
+        ("parameters_as_bucket_view", True, "one broadcast a rank, not one a parameter"),
+    ),
 )
