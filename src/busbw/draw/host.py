@@ -14,7 +14,7 @@ from busbw.core.topology import DEVICE_KINDS, LINK_KINDS, RANK_KINDS, Topology
 from busbw.draw.scene import Box
 from busbw.plots.text import text_width
 
-BOX_HEIGHT, LEAF_HEIGHT, LINK_ROOM, MEMORY_HEIGHT, MEMORY_ROOM = 28.0, 34.0, 62.0, 22.0, 34.0
+BOX_HEIGHT, LEAF_HEIGHT, LINK_ROOM, MEMORY_HEIGHT, MEMORY_ROOM = 28.0, 34.0, 62.0, 22.0, 42.0
 LEAF_WIDTH, LEAF_GAP, GROUP_GAP, SOCKET_GAP = 48.0, 8.0, 14.0, 84.0
 NAME_SIZE, SMALL_SIZE = 10.5, 9.0
 LANE = 12.0
@@ -78,6 +78,8 @@ def plan_host(topology: Topology, devices: list[int]) -> Host:
     widths: dict[int, float] = {}
     for root in host.roots:
         _measure(topology, root, children, widths)
+        if chords and kinds[root] == CPU:
+            widths[root] = max(widths[root], 190.0)  # room for links that go up beside the memory
     x = 0.0
     for index, root in enumerate(host.roots):
         _place(topology, host, root, x, top, depth, leaf_row, children, widths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,7 @@ def draw_topology(topology: Topology, usage: Usage | None = None) -> Scene:
     """The machine as a Scene; with `usage` how busy each link is, the busiest in red. UsageError where it can't be read."""
     wires = Wires(topology, usage, _fastest(topology))
     if is_grid(topology):
+        wires = replace(wires, wide=4.0)  # all are alike, and they are many
         body, width, height = draw_grid(topology, wires)
     else:
         drawing = _Drawing(topology, wires)
@@ -165,7 +166,7 @@ class _Drawing:
                 self.over.append(self.wires.line([link], ((one.right, y), (other.x, y)), ends))
                 x, half = (one.right + other.x) / 2, self.wires.width([link]) / 2
                 words = self.wires.words([link], [host.roots[i]])
-                busy = words.pop() if self.wires.usage is not None else None
+                busy = words.pop() if words[-1][0].rstrip("↓↑").endswith("%") else None
                 for index, (word, role, bold) in enumerate(reversed(words)):
                     place = y - half - 7 - index * LABEL_STEP
                     self.over.append(
