@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
     "simulate": "predict a collective on a machine: the time, the wire it waits for, what would change it",
+    "calibrate": "the speeds and costs of a machine that reproduce its results; rival descriptions beside each other",
     "plot": "draw figures as SVG and PNG",
     "draw": "schematics: the primitives, a schedule step by step, a machine and its bottleneck",
     "topo": "read or show a machine: this one, a preset, NCCL's topology XML, nvidia-smi topo -m",
