@@ -133,7 +133,18 @@ def _link_lines(topology: Topology) -> list[str]:
 
 def _speed(link: Link, a: str = "", b: str = "") -> str:
     """A link in words; with the kinds of its ends in place of their names where it stands for many."""
-    text = describe_link(Link(a or link.a, b or link.b, link.kind, link.forward_Bps, link.backward_Bps, link.duplex_Bps, link.latency_s, link.basis))
+    text = describe_link(
+        Link(
+            a or link.a,
+            b or link.b,
+            link.kind,
+            link.forward_Bps,
+            link.backward_Bps,
+            link.duplex_Bps,
+            link.latency_s,
+            link.basis,
+        )
+    )
     return text + (f", {format_time(link.latency_s)}" if link.latency_s else "")
 
 
@@ -205,7 +216,10 @@ def to_json(topology: Topology, said: dict[str, Any] | None = None) -> dict[str,
         "devices": _counts(topology),
         "links": topology.link_count,
         "bases": dict(Counter(BASES[basis] for basis in topology.link_basis.tolist())),
-        "link_groups": [{"count": group.count, "ends": list(group.ends), **_link_json(group.link)} for group in link_groups(topology)],
+        "link_groups": [
+            {"count": group.count, "ends": list(group.ends), **_link_json(group.link)}
+            for group in link_groups(topology)
+        ],
         "device_list": [
             {"name": d.name, "kind": d.kind, "host": d.host, "reduces": d.reduces, "details": dict(d.details)}
             for d in topology.devices()
