@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from busbw.core.schedule import Schedule
     from busbw.core.sketch import Sketch
     from busbw.core.summary import Summary
+    from busbw.core.topology import Topology
     from busbw.core.verify import verify
     from busbw.costs import fit
     from busbw.errors import (
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from busbw.findings import explain
     from busbw.formats import read_results
     from busbw.pricing import price
+    from busbw.report import html_report
+    from busbw.sim import Prediction, simulate
+    from busbw.topologies import read_topology
     from busbw.traces import capture
 
 __all__ = [
@@ -64,6 +68,7 @@ __all__ = [
     "MeasurementError",
     "MissingDependency",
     "Model",
+    "Prediction",
     "RankLost",
     "RankMismatch",
     "Results",
@@ -73,6 +78,7 @@ __all__ = [
     "Spec",
     "Summary",
     "Tensor",
+    "Topology",
     "UsageError",
     "WrongResult",
     "__version__",
@@ -81,10 +87,13 @@ __all__ = [
     "compare",
     "explain",
     "fit",
+    "html_report",
     "measure",
     "parse_algorithm",
     "price",
     "read_results",
+    "read_topology",
+    "simulate",
     "verify",
 ]
 
@@ -101,6 +110,7 @@ _HOMES = {
     "Gate": "busbw.comparing",
     "Line": "busbw.core.bill",
     "Measurement": "busbw.core.measurement",
+    "Prediction": "busbw.sim",
     "Model": "busbw.core.plan",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
@@ -114,7 +124,12 @@ _HOMES = {
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
+    "html_report": "busbw.report",
     "measure": "busbw.bench",
+    "Topology": "busbw.core.topology",
+    "read_results": "busbw.formats",
+    "read_topology": "busbw.topologies",
+    "simulate": "busbw.sim",
     "parse_algorithm": "busbw.algorithms.spec",
     "price": "busbw.pricing",
     "read_results": "busbw.formats",

@@ -25,7 +25,12 @@ COMMANDS = {
     "compare": "two runs: what changed, and is it real; exit status for CI",
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
+    "simulate": "predict a collective on a machine: the time, the wire it waits for, what would change it",
     "plot": "draw figures as SVG and PNG",
+    "draw": "schematics: the primitives, a schedule step by step, a machine and its bottleneck",
+    "topo": "read or show a machine: this one, a preset, NCCL's topology XML, nvidia-smi topo -m",
+    "capture": "the bill of a real job: run it behind --, or read what a capture left",
+    "report": "one HTML file about results: verdict, figures, fit, calculator, rows; several runs are compared",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
 }

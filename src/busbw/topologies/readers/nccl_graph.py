@@ -55,6 +55,11 @@ class NcclGraphs:
     version: str
     graphs: tuple[Graph, ...]
 
+    @property
+    def stands_alone(self) -> bool:
+        """It is worth showing by itself."""
+        return True
+
     def topology(self) -> Topology:
         """Refused: channels are not links."""
         raise FileError(

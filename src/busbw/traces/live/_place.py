@@ -11,10 +11,11 @@ import weakref
 from types import CodeType, FrameType
 from typing import Any
 
-Spot = tuple[bool, Any, str, CodeType | None, int, Any]
-"""(inside a module's forward, that module or None, name, code and instruction of the call site, reduction operator)"""
+Spot = tuple[bool, Any, str, CodeType | None, int, Any, bool]
+"""(inside a module's forward, that module or None, name, code and instruction of the call site, reduction operator,
+inside a pipeline schedule's step)"""
 
-_SKIP, _USER, _MODULE, _REDUCE, _SHARDED, _HANDLE, _BUCKET, _BATCH = range(8)
+_SKIP, _USER, _MODULE, _REDUCE, _SHARDED, _HANDLE, _BUCKET, _BATCH, _SCHEDULE = range(9)
 _WRAPPERS = ("typing_extensions.py", f"{os.sep}contextlib.py", f"{os.sep}functools.py")  # decorators' frames
 _PREFIXES = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.")
 
@@ -39,7 +40,7 @@ class Places:
         roles = self._roles
         code: CodeType | None = None
         at = 0
-        name, redop = "", None
+        name, redop, scheduled = "", None, False
         while frame is not None:
             this = frame.f_code
             role = roles.get(id(this))
@@ -52,18 +53,20 @@ class Places:
                         break
             elif role == _MODULE:
                 if code is not None:
-                    return (True, frame.f_locals["self"], name, code, at, redop)
+                    return (True, frame.f_locals["self"], name, code, at, redop, scheduled)
                 # A module of torch's own called it (DDP, FSDP, a parallel layer): its caller's line is the call site.
                 found = frame.f_locals["self"]
-                return (True, found, name, *self._site(frame.f_back), redop)
+                return (True, found, name, *self._site(frame.f_back), redop, scheduled)
             elif role != _SKIP:
                 if role == _REDUCE:
                     if redop is None:
                         redop = frame.f_locals.get(self.redop_arguments[id(this)])
+                elif role == _SCHEDULE:
+                    scheduled = True
                 elif not name:
                     name = self._told(role, frame)
             frame = frame.f_back
-        return (False, None, name, code, at, redop)
+        return (False, None, name, code, at, redop, scheduled)
 
     def name(self, module: Any, frame: FrameType | None) -> str:
         """The path of a module from the outermost module that is being called; its class where it has none there."""
@@ -128,8 +131,11 @@ class Places:
             return _SHARDED
         if part in ("distributed/fsdp/_flat_param.py", "distributed/fsdp/_runtime_utils.py"):
             return _HANDLE if {"handle", "self"} & set(code.co_varnames[: code.co_argcount]) else _SKIP
-        if part == "distributed/pipelining/schedules.py" and "desc" in code.co_varnames:
-            return _BATCH
+        if part == "distributed/pipelining/schedules.py":
+            if "desc" in code.co_varnames[: code.co_argcount]:
+                return _BATCH
+            if code.co_name == "step":
+                return _SCHEDULE
         return _SKIP
 
 
