@@ -20,7 +20,9 @@ class Equations:
     `free` has the column of each parameter that is a speed; `costs` the names (of COSTS) of the others, after them.
     """
 
-    def __init__(self, rows: Rows, terms: Sequence[Terms], which: Ints, free: Sequence[int], costs: Sequence[str]) -> None:
+    def __init__(
+        self, rows: Rows, terms: Sequence[Terms], which: Ints, free: Sequence[int], costs: Sequence[str]
+    ) -> None:
         self.rows, self.free, self.costs = rows, list(free), list(costs)
         row, step = [], []
         for i, t in enumerate(which.tolist()):

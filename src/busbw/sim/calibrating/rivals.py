@@ -30,7 +30,9 @@ class Rival:
         for name in {*topology.policies, *vias}:
             old = topology.policy(name)
             kept = old if old.basis == "measured" else PathPolicy()
-            policies[name] = replace(kept, via=vias.get(name, "direct" if name in _INSIDE else old.via), basis="measured")
+            policies[name] = replace(
+                kept, via=vias.get(name, "direct" if name in _INSIDE else old.via), basis="measured"
+            )
         return topology.changed(policies=policies, costs=replace(topology.costs, launch_s=0.0, message_s=0.0))
 
 
@@ -71,16 +73,18 @@ def _candidates(topology: Topology, columns: set[tuple[str, str]]) -> Iterator[R
     yield Rival("half-duplex-ports", "a GPU's port has one budget, in and out together", (), ((port, "both"),))
     yield Rival("full-duplex-ports", "a GPU's port limits each way by itself, and nothing else does", (), ports)
     if socket:
-        yield Rival(
-            "socket-bound", "full-duplex ports, and the link between the sockets", (), (*ports, socket)
-        )
+        yield Rival("socket-bound", "full-duplex ports, and the link between the sockets", (), (*ports, socket))
     for group in ("nic-network_switch", "pcie_switch-nic", "network_switch-network_switch"):
         if (group, "out") in columns or (group, "each") in columns:
-            ways = (("each",) if (group, "each") in columns else ("out", "in"))
+            ways = ("each",) if (group, "each") in columns else ("out", "in")
             free = tuple((group, way) for way in ways)
             yield Rival(f"{group}-bound", f"ports, and the links {group}", (), ((port, "out"), *free)[:3])
     yield Rival(
-        "capped-flows", "one flow never exceeds a rate of its own, whatever the wires carry; and ports", (), ports, ("launch", "message", "cap")
+        "capped-flows",
+        "one flow never exceeds a rate of its own, whatever the wires carry; and ports",
+        (),
+        ports,
+        ("launch", "message", "cap"),
     )
 
 
@@ -94,11 +98,17 @@ def _port(topology: Topology) -> str:
 
 
 DECIDERS: dict[frozenset[str], str] = {
-    frozenset({"redirected-pairs", "staged"}): "NCCL_DEBUG=INFO ('via P2P' or 'via SHM'), lspci -vvv (ACSCtl), or one pair of neighbours with "
+    frozenset(
+        {"redirected-pairs", "staged"}
+    ): "NCCL_DEBUG=INFO ('via P2P' or 'via SHM'), lspci -vvv (ACSCtl), or one pair of neighbours with "
     "NCCL_P2P_LEVEL=SYS against NCCL_P2P_DISABLE=1",
     frozenset({"redirected-pairs", "direct-pairs"}): "one pair of neighbours, one way and both ways at once",
-    frozenset({"half-duplex-ports", "full-duplex-ports"}): "one pair, one way (broadcast) and both ways (send_recv) at once",
-    frozenset({"socket-bound", "full-duplex-ports"}): "as many ranks on one socket as across both, at the same N (CUDA_VISIBLE_DEVICES)",
+    frozenset(
+        {"half-duplex-ports", "full-duplex-ports"}
+    ): "one pair, one way (broadcast) and both ways (send_recv) at once",
+    frozenset(
+        {"socket-bound", "full-duplex-ports"}
+    ): "as many ranks on one socket as across both, at the same N (CUDA_VISIBLE_DEVICES)",
 }
 _ANY = "one pair under a switch, and one across, each one way and both ways; and scatter from a root at the largest N"
 
