@@ -17,11 +17,14 @@ step busbw bench --world 2 --backend mpi --sched batch --time-budget 50s -o "$ou
 step busbw plot "$out/gloo.jsonl" -o "$out/gloo"
 step busbw plot "$out/mpi.jsonl" --figure busbw_over_size --figure time_over_size -o "$out/mpi"
 
+step busbw report "$out/gloo.jsonl" "$out/mpi.jsonl" --title "Six collectives on this machine's CPUs" -o "$out/report.html"
+
 cat <<EOF
 
 Done: six collectives at N = 2 and 4 over gloo, and at N = 2 over MPI, on this machine's CPUs.
   tables    above; again: .venv/bin/busbw show $out/gloo.jsonl
   results   $out/gloo.jsonl, $out/mpi.jsonl (one line a row, with every raw sample)
+  report    file://$(cd "$out" && pwd)/report.html (open it in a browser: verdict, figures, fit, calculator, every row)
   pictures  $(cd "$out" && find . -name '*.svg' -o -name '*.png' | sort | sed "s|^\.|$out|" | tr '\n' ' ')
 The ranks ran as batch work (--sched batch): under the default policy, ranks that share a core sometimes wait for the
 scheduler's next tick, and rows of small sizes show that wait. What a program feels: the same with --sched default.

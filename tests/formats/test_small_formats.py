@@ -186,3 +186,16 @@ def test_nccom_report_and_failure() -> None:
     assert [row.source.line for row in results.measurements if row.source] == [4, 12]
     with pytest.raises(NoRows, match="all_reduce on 2 ranks has no row: Failure running neuron-bench"):
         read_results(str(GOLDEN / "nccom" / "failure.txt"))
+
+
+def test_a_rate_beside_no_bytes_tells_no_factor() -> None:
+    text = (
+        "    size(B)    count(elems)    type    time:avg(us)    algbw(GB/s)    busbw(GB/s)\n"
+        "          0               0    fp32           10.00           0.00           0.49\n"
+        "    1048576          262144    fp32         4000.00           0.26           0.49\n"
+    )
+    rows = read_text(LogText(text.encode(), "x")).measurements
+    assert [(row.call.size_bytes, row.time_s) for row in rows] == [
+        (0, pytest.approx(1e-5)),
+        (2**20, pytest.approx(4e-3)),
+    ]

@@ -77,6 +77,10 @@ def _find(name: str) -> Algorithm:
         from busbw.algorithms.user_file import load
 
         return load(path, function)
+    if name.lower().endswith(".xml"):
+        from busbw.algorithms.msccl_xml import load_algorithm
+
+        return load_algorithm(name)
     if name.endswith(".py"):
         raise UsageError(f"algorithm {name!r}: say which function of the file it is: {name}:NAME")
     return ALGORITHMS.get(name.lower().replace("-", "_"))

@@ -18,7 +18,7 @@ from busbw.bench.launchers import Placement, find_placement
 from busbw.bench.link import Link
 from busbw.bench.settings import Settings
 from busbw.bench.wire import Address
-from busbw.bench.work import Item, split_groups, work_list
+from busbw.bench.work import SCHEDULE_LABEL, Item, split_groups, work_list
 from busbw.errors import BusbwError, LaunchError, RankMismatch, UsageError
 
 MOST_RAW_RANKS = 64
@@ -98,7 +98,7 @@ def _run(link: Link, placement: Placement, settings: Settings, told: dict[str, A
 
     groups = backend.make_groups(split_groups(settings.split, placement.world_size))
     memory = -int(backend.gather([-float(backend.free_bytes())]).max())
-    plans = [work_list(settings, group.size, backend.supports, memory) for group in groups]
+    plans = [work_list(settings, group.size, backend.supports, memory, backend.supports_schedule) for group in groups]
     if len({len(plan.items) for plan in plans}) > 1:
         raise UsageError(
             f"--split {settings.split}: its groups differ in size so that they have different rows to take"
@@ -126,6 +126,7 @@ def _run(link: Link, placement: Placement, settings: Settings, told: dict[str, A
             left = float(told["budget_s"]) - float(backend.gather([time.monotonic() - began])[0, 0])
             budget_s = max(left, 0.0) / (len(rows) - index)
         _take(link, taker, backend, settings, index, row, budget_s)
+    taker.close()
     progress.phase = "end"
     backend.barrier()
     backend.close()
@@ -177,6 +178,12 @@ def _take(
         "local_register": settings.register,
     }
     labels |= {name: str(value) for name, value in special.items() if value}
+    if item.schedule is not None:
+        labels[SCHEDULE_LABEL] = item.algorithm
+        if "loop" in labels:
+            labels["loop"] = "python"
+    if taken.beside is not None:
+        labels["beside"] = taken.beside.what
     if settings.method != "busbw":
         labels["method"] = settings.method
     if settings.split is not None:
@@ -195,6 +202,7 @@ def _take(
         warmup_calls=taken.warmup_calls,
         precision=taker.precision,
         is_gpu=backend.is_gpu,
+        beside=None if taken.beside is None else taken.beside.to_json(),
         labels=labels,
     )
 

@@ -20,6 +20,10 @@ BATCH_S = 0.02
 """A sample is the mean of back-to-back calls that last at least this long, in seconds (docs/how-it-measures.md)."""
 
 
+OWN = "own"
+"""Among the algorithms: the backend's own collective, not a schedule."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All that decides which rows are taken and how. Times in seconds, sizes in bytes."""
@@ -31,6 +35,8 @@ class Settings:
     redops: tuple[str, ...] = ("sum",)
     roots: tuple[int, ...] | None = (0,)
     """None: every rank in turn."""
+    algorithms: tuple[str, ...] = (OWN,)
+    """How each collective is carried out: `own`, or schedules run as point-to-point calls (`busbw.algorithms.spec`)."""
     placement: str = "auto"
     """auto (the backend's natural form), in-place, out-of-place or both."""
     mode: str = "pipelined"
@@ -56,6 +62,8 @@ class Settings:
     cuda_graph: int = 0
     aggregate: int = 1
     """Calls per group launch (nccl-tests' -m); NCCL only."""
+    with_compute: int = 0
+    """Each row a second time, beside products of matrices of this size; 0: no."""
     register: bool = False
     """Buffers registered with NCCL (nccl-tests' -R 1); NCCL only."""
     split: str | None = None

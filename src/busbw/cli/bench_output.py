@@ -7,18 +7,19 @@ import contextlib
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from busbw.bench.record import Record
 from busbw.bench.run import Launch, describe_run, variables_text
 from busbw.bench.settings import Settings
-from busbw.bench.work import call_key
+from busbw.bench.work import SCHEDULE_LABEL, call_key
 from busbw.cli.progress import ProgressBar
 from busbw.cli.table import Table
-from busbw.core.measurement import Measurement
+from busbw.core.measurement import Measurement, Results, Run
 from busbw.errors import BusbwError, FileError, Interrupted, UsageError
-from busbw.formats import busbw_jsonl, post_csv
+from busbw.formats import busbw_jsonl, post_csv, read_results
 from busbw.units import MIB
 
 
@@ -39,9 +40,17 @@ class Output:
             if args.output is not None and os.path.realpath(args.csv) == os.path.realpath(args.output):
                 raise UsageError(f"-o {args.output} --csv {args.csv}: the same file, which can hold one of them only")
             self._prove_writable(args.csv)
+        if args.report is not None:
+            from busbw.cli.report import prove_writable
+
+            prove_writable(args.report, "--report")
+        keeps = args.output is not None or args.report is not None
+        self.run = describe_run(settings, worlds, args.repeats, sweep) if keeps else Run()
+        self.launches: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self.failure: str | None = None
         if args.output is not None:
-            run = describe_run(settings, worlds, args.repeats, sweep)
-            self.record = Record(args.output, run, resume=args.resume, overwrite=args.overwrite)
+            self.record = Record(args.output, self.run, resume=args.resume, overwrite=args.overwrite)
             if self.record.earlier is not None:
                 self.rows.extend(self.record.earlier.measurements)
                 count = len(self.rows)
@@ -54,7 +63,9 @@ class Output:
             variables = {name: value for name, value in row.labels.items() if name.isupper()}
             group = row.labels.get("group")
             world = row.call.world_size if group is None else int(row.labels["world"])
-            key = call_key(row.call) if group is None else f"{call_key(row.call)} group {group}"
+            key = call_key(row.call, row.labels.get(SCHEDULE_LABEL, ""), row.beside is not None)
+            if group is not None:
+                key = f"{key} group {group}"
             found.setdefault((world, row.repeat, variables_text(variables)), []).append(key)
         return found
 
@@ -66,15 +77,16 @@ class Output:
             self._say(f"#   rank {rank['rank']:>3}  {rank['host']}  pid {rank['pid']}  {rank['device']}")
         if launch.world_size == 1:
             self._say("# N=1: nothing moves between ranks, so busbw is n/a; rows show what a call costs by itself")
+        self.launches.append(
+            {
+                "world_size": launch.world_size,
+                "repeat": launch.repeat,
+                "variables": dict(launch.variables),
+                "ranks": ranks,
+            }
+        )
         if self.record is not None:
-            self.record.launch(
-                {
-                    "world_size": launch.world_size,
-                    "repeat": launch.repeat,
-                    "variables": dict(launch.variables),
-                    "ranks": ranks,
-                }
-            )
+            self.record.launch(self.launches[-1])
 
     def plan(self, launch: Launch, labels: list[str], notes: list[str]) -> None:
         """Print what is left out, and begin the bar."""
@@ -100,18 +112,20 @@ class Output:
     def note(self, text: str) -> None:
         """Print and keep a note."""
         self._say(f"# note: {text}")
+        self.notes.append(text)
         if self.record is not None:
             self.record.note(text)
 
     def failed(self, error: BusbwError) -> None:
         """The run ends badly: keep the reason beside the rows, and write the exports of what there is."""
         self.bar.close()
+        self.failure = f"{busbw_jsonl.ENDED_EARLY}{error}"
         if self.record is not None:
             with contextlib.suppress(FileError):
-                self.record.note(f"{busbw_jsonl.ENDED_EARLY}{error}")
+                self.record.note(self.failure)
         try:
             self.finish()
-        except FileError as lost:
+        except BusbwError as lost:
             self._say(f"# note: {lost}")
         if self.record is not None:
             kept = len(self.rows)
@@ -133,6 +147,19 @@ class Output:
             except OSError as error:
                 kept = "" if self.record is None else f"; busbw show --csv {self.args.output} prints it"
                 raise FileError(f"{self.args.csv}: cannot be written: {error.strerror}{kept}") from error
+        if self.args.report is not None and self.rows:
+            from busbw.cli.report import write_page
+
+            write_page([self._results()], self.args.report)
+            self._say(f"# report: {self.args.report}")
+
+    def _results(self) -> Results:
+        """What there is to report: the results file, or without one what is in memory."""
+        if self.record is not None:
+            return read_results(self.args.output)
+        launches, notes, complete = tuple(self.launches), tuple(self.notes), self.failure is None
+        run = replace(self.run, launches=launches, notes=notes, complete=complete, failure=self.failure)
+        return Results(run, tuple(self.rows))
 
     def _prove_writable(self, path: str) -> None:
         if os.path.isfile(path) and os.path.getsize(path) and not (self.args.overwrite or self.args.resume):

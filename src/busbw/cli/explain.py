@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.cli.selection import asked_ops
@@ -32,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     hand.add_argument("--algbw", help="algorithm bandwidth, such as 250GB/s")
     hand.add_argument("--busbw", help="bus bandwidth")
     hand.add_argument("--time", help="time of a call, such as 1.2ms")
+    add_fact_options(parser)
+    parser.add_argument("--json", action="store_true", help="findings as a JSON list")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
+
+
+def add_fact_options(parser: argparse.ArgumentParser) -> None:
+    """What is known beside the rows; `busbw report` has the same."""
     facts = parser.add_argument_group("facts; what is not given and not in the files stays unknown")
     facts.add_argument("--hosts", help="hosts that the ranks are on")
     facts.add_argument("--machine", help="a known machine, such as dgx-h100")
@@ -60,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a report of busbw doctor --json, one for each host",
     )
-    parser.add_argument("--json", action="store_true", help="findings as a JSON list")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,20 +82,8 @@ def run(args: argparse.Namespace) -> int:
             results.append(read_selected(path, ops, worlds))
         except FileError as error:
             failures.append(error)
-    for path in args.nccl_log:
-        facts = facts.or_else(facts_of_log(_log(path), path))
-    for path in args.topology:
-        told = facts_of_topology(_text(path), path)
-        if not told.known:
-            raise FileError(f"{path}: neither the matrix of nvidia-smi topo -m nor an NCCL topology with GPUs or NICs")
-        facts = facts.or_else(told)
-    for path in args.doctor:
-        facts = facts.or_else(facts_of_report(_text(path), path))
-    if args.files:
-        for path in args.files:
-            if path != "-" and Path(path).is_file():
-                facts = facts.or_else(facts_of_log(_log(path), path))
-    else:
+    facts = facts_of_files(args, args.files, facts)
+    if not args.files:
         results, facts = by_hand(args, facts)
     if not any(part.measurements for part in results) and not facts.known and not facts.symptoms:
         for failure in failures:
@@ -126,6 +120,23 @@ def given_facts(args: argparse.Namespace) -> Facts:
         facts = facts.or_else(describe(text, f"--setup {text!r}"))
     if facts.text("machine"):
         find_machine(facts.text("machine"))  # raises, with the choices
+    return facts
+
+
+def facts_of_files(args: argparse.Namespace, files: Sequence[str], facts: Facts) -> Facts:
+    """The facts given, then those of --nccl-log, of --topology, and of log lines in the results themselves."""
+    for path in args.nccl_log:
+        facts = facts.or_else(facts_of_log(_log(path), path))
+    for path in args.topology:
+        told = facts_of_topology(_text(path), path)
+        if not told.known:
+            raise FileError(f"{path}: neither the matrix of nvidia-smi topo -m nor an NCCL topology with GPUs or NICs")
+        facts = facts.or_else(told)
+    for path in args.doctor:
+        facts = facts.or_else(facts_of_report(_text(path), path))
+    for path in files:
+        if path != "-" and Path(path).is_file():
+            facts = facts.or_else(facts_of_log(_log(path), path))
     return facts
 
 

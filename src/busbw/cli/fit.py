@@ -13,10 +13,9 @@ from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.measurement import Measurement
 from busbw.errors import FileError, UsageError
 from busbw.formats._selection import keep, read_told
-from busbw.units import GB, MICROSECOND, format_size, format_time
+from busbw.units import GB, MICROSECOND
 
 if TYPE_CHECKING:
-    from busbw.core.cost_model import Piece
     from busbw.costs.curve import CurveFit, Interval
     from busbw.costs.holdout import Prediction, Score
     from busbw.costs.report import FitReport
@@ -106,14 +105,16 @@ _UNITS = (
 
 
 def _curves(report: FitReport, verbose: bool) -> Iterator[str]:
-    shared = _shared_settings(report.curves)
+    from busbw.costs.wording import about, settings_text, shared_settings, short_size
+
+    shared = shared_settings([fit.curve for fit in report.curves])
     if shared:
-        yield f"# {_words(shared)}"
+        yield f"# {settings_text(shared)}"
     yield _HEAD
     yield _UNITS
     for fit in report.curves:
         curve, points = fit.curve, fit.points
-        sizes = f"{_size(curve.least_bytes)}-{_size(curve.most_bytes)}"
+        sizes = f"{short_size(curve.least_bytes)}-{short_size(curve.most_bytes)}"
         yield (
             f"  {curve.collective:<16} {curve.world_size:>4} {sizes:>11} {points.rows:>5} "
             f"{_interval(fit.launch_s, MICROSECOND):>19} {_interval(fit.bandwidth_Bps, GB):>19} "
@@ -121,44 +122,9 @@ def _curves(report: FitReport, verbose: bool) -> Iterator[str]:
         ).rstrip()
         own = {name: value for name, value in curve.settings.items() if name not in shared}
         if own:
-            yield f"      {_words(own)}"
-        yield from (f"      {line}" for line in _about(fit, verbose))
+            yield f"      {settings_text(own)}"
+        yield from (f"      {line}" for line in about(fit, verbose))
     yield "# each value with its 95 % interval; launch: T as S goes to 0, all steps included; -: these sizes do not identify it"
-
-
-def _about(fit: CurveFit, verbose: bool) -> Iterator[str]:
-    curve = fit.curve
-    if len(curve.regimes) > 1:
-        for regime in curve.regimes:
-            yield f"regime {_size(regime.least_bytes)} to {_size(regime.most_bytes)}: {_piece(regime)}"
-        for switch in fit.switches:
-            where = f"between {_size(switch.least_bytes)} and {_size(switch.most_bytes)}"
-            yield f"switch {where}: T x {switch.jump:.2f} there; two regimes are better by {switch.support:.0f} nats"
-    else:
-        yield f"one regime: {curve.regimes[0].form.words}"
-    if verbose:
-        for piece in curve.pieces:
-            yield f"piece {_size(piece.least_bytes)} to {_size(piece.most_bytes)}: {_piece(piece)}"
-    for size in curve.falls:
-        yield f"T falls behind {_size(size)}, and so do the measured times"
-    for outlier in fit.outliers:
-        where = "" if outlier.source is None else f" ({outlier.source.file}:{outlier.source.line})"
-        what = f"{format_time(outlier.seconds)} is {outlier.ratio:.2f} of the fit"
-        yield f"outlier at {_size(outlier.size_bytes)}: {what}{where}"
-    yield from fit.notes
-
-
-def _piece(piece: Piece) -> str:
-    from busbw.core.cost_form import Overlap
-
-    form = piece.form
-    parts = [form.words]
-    if isinstance(form, Overlap):
-        if form.launch_s > 0:
-            parts.append(f"launch {format_time(form.launch_s)}")
-        if form.s_per_byte > 0:
-            parts.append(f"{1 / form.s_per_byte / GB:.3g} GB/s algbw")
-    return f"{', '.join(parts)} ({piece.points} sizes, scatter {100 * piece.scatter:.1f} %)"
 
 
 def _scalings(scalings: Sequence[ScalingFit]) -> Iterator[str]:
@@ -211,15 +177,6 @@ def _score(each: Score, width: int) -> str:
     )
 
 
-def _shared_settings(fits: Sequence[CurveFit]) -> dict[str, str]:
-    first = fits[0].curve.settings
-    return {name: value for name, value in first.items() if all(fit.curve.settings.get(name) == value for fit in fits)}
-
-
-def _words(settings: dict[str, str]) -> str:
-    return "  ".join(f"{name}={value}" for name, value in sorted(settings.items()))
-
-
 def _interval(interval: Interval | None, unit: float) -> str:
     if interval is None:
         return "-"
@@ -230,23 +187,13 @@ def _interval(interval: Interval | None, unit: float) -> str:
 def _sizes(interval: Interval | None) -> str:
     if interval is None:
         return "-"
-    return f"{_size(interval.value)} ({_size(interval.low)}-{_size(interval.high)})"
+    from busbw.costs.wording import short_size
+
+    return f"{short_size(interval.value)} ({short_size(interval.low)}-{short_size(interval.high)})"
 
 
 def _number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
-def _size(size_bytes: float) -> str:
-    """Short, for columns: three digits and a letter, 1.2M = 1.2 MiB."""
-    if size_bytes >= 2.0**60 or not math.isfinite(size_bytes):
-        return "inf"
-    whole = round(size_bytes)
-    for unit in ("", "K", "M", "G", "T"):
-        if size_bytes < 1000 or unit == "T":
-            return f"{whole}" if not unit else f"{size_bytes:.3g}{unit}"
-        size_bytes /= 1024
-    return format_size(whole)
 
 
 # --- JSON: docs/json.md ----------------------------------------------------------------------------------------------

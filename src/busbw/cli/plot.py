@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.finding import Facts
@@ -89,7 +89,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: int | None) -> None:
+def draw_chart(chart: Chart, output: str, name: str) -> None:
+    """Draw a chart as SVG and PNG, light and dark, into a folder; each path is a line on standard error."""
+    folder = _folder(output)
+    for theme in THEMES:
+        stem = folder / (name if theme == "light" else f"{name}.{theme}")
+        _draw(chart, stem, theme, FORMATS, None, sys.stderr)
+
+
+def _draw(
+    chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: int | None, told: TextIO | None = None
+) -> None:
     from busbw.plots.layout import DEFAULT_WIDTH
     from busbw.plots.render_altair import svg_to_png, to_svg
 
@@ -101,7 +111,7 @@ def _draw(chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: i
             path.write_bytes(data)
         except OSError as error:
             raise FileError(f"{path}: cannot be written: {error.strerror}") from error
-        sys.stdout.write(f"{path}\n")
+        (told or sys.stdout).write(f"{path}\n")
 
 
 def _options(args: argparse.Namespace) -> FigureOptions:

@@ -25,7 +25,8 @@ class Table:
         """The lines to print for a row: a header if needed, then the row."""
         group = row.labels.get("group", "")
         settings = [f"{name}={row.labels[name]}" for name in sorted(row.labels) if name.isupper()]
-        head = (row.call.collective, row.call.world_size, group, tuple(settings), row.labels.get("backend"), row.repeat)
+        where = (row.labels.get("backend"), row.labels.get("schedule"))
+        head = (row.call.collective, row.call.world_size, group, tuple(settings), where, row.repeat)
         out = []
         if head != self._head:
             out += ["#" if self._head else "", self._title(row, group, settings), _COLUMNS, _UNITS]
@@ -36,6 +37,8 @@ class Table:
         parts = [row.call.collective, f"N={row.call.world_size}"]
         if "backend" in row.labels:
             parts.append(f"on {row.labels['backend']}")
+        if "schedule" in row.labels:
+            parts.append(f"by schedule {row.labels['schedule']}")
         if row.labels.get("sched", "default") != "default":
             parts.append(f"sched {row.labels['sched']}")
         if group:
@@ -54,7 +57,7 @@ class Table:
             f"  {call.size_bytes:>12} {_or(call.count, ''):>12} {_or(call.dtype, ''):>8} {_or(call.redop, 'none'):>6} "
             f"{_or(call.root, -1):>5} {place:>5} {number(row.time_s * 1e6):>10} {_rate(row.algbw_GBps):>8} "
             f"{_rate(row.busbw_GBps):>8} {_or(row.wrong, 'N/A'):>7} {'' if half is None else f'{half * 100:.1f}':>6}  "
-            f"{' '.join(mark.code for mark in row.marks)}"
+            f"{' '.join([mark.code for mark in row.marks] + _beside(row))}"
         ).rstrip()
         if not self.color or not row.marks:
             return line
@@ -63,6 +66,12 @@ class Table:
     def legend(self) -> list[str]:
         """One line for each kind of note that was printed, with one row's numbers as its example."""
         return [f"# {code}: {reason}" for code, reason in sorted(self.footnotes.items())]
+
+
+def _beside(row: Measurement) -> list[str]:
+    """How many times as long calls and products took beside each other."""
+    found = [] if row.beside is None else [("calls", row.beside.calls), ("products", row.beside.products)]
+    return [f"{name} x{slowdown.ratio:.2f}" for name, slowdown in found if slowdown is not None]
 
 
 def _or(value: object, other: object) -> object:

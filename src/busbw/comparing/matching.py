@@ -30,6 +30,7 @@ DEFAULTS = {
     "memory": "",
     "one_sided": "",
     "test": "",
+    "schedule": "",
 }
 """Labels that say how a row was taken, and what a row without the label is taken to have."""
 

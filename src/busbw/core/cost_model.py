@@ -150,6 +150,11 @@ class Curve:
         return self.pieces[-1].most_bytes
 
     @property
+    def levels(self) -> tuple[tuple[float, float], ...]:
+        """T at the smallest and largest size of each piece, in seconds: between them T never falls, but at `falls`."""
+        return self._levels
+
+    @property
     def s_per_byte(self) -> float:
         """Seconds for each further byte of S at full rate: f(N)/B of the tail; 0 where it is not known."""
         form = self.tails[0].form

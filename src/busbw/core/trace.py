@@ -1,7 +1,7 @@
 """What one rank of a job called: every collective call with its group, bytes, place in the program, and times.
 
 A Trace is of one rank, and has no model behind it: `traces` turns it into a Bill. Calls that differ in nothing but
-their time share one CallKind. Times are seconds on the rank's monotonic clock; `clock_offset_s` takes them to the clock
+their time share one CallKind. Times are seconds on the rank's monotonic clock; `Trace.on_rank_0` takes them to the clock
 of rank 0, so that ranks can be compared.
 
 The saved form is JSONL, one file a rank, appended as calls happen. Its first line says what it is, each later line is
@@ -12,8 +12,9 @@ an object with a "type", or a call as a bare array:
     {"type": "kind", "id": 0, "op": "allreduce_", "collective": "all_reduce", "size_bytes": 4096, "group_id": 0, ...}
     [sequence, kind, segment, start_ns, end_ns or null]       a call
     [sequence, end_ns]                                        the end of a call that was written before it ended
+    [sequence, end_ns, start_ns]                              on a GPU also when it could start, which is known later
     {"type": "mark", "what": "forward" | "optimizer" | "step", "sequence": 7, "segment": 1, "at_ns": ..., "optimizer": 0}
-    {"type": "clock", "offset_ns": 12, "uncertainty_ns": 800}
+    {"type": "clock", "at_ns": ..., "offset_ns": 12, "uncertainty_ns": 800}     rank 0's clock is ahead by that
     {"type": "end", "calls": 1234, "lost": 0, "why": "exit"}
 
 A file without "end" is of a job that was killed: what it holds is true, and what is missing are the last calls.
@@ -24,6 +25,7 @@ History of the saved form:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,6 +138,15 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockPoint:
+    """At `at_s` of this rank's clock, rank 0's was ahead by `offset_s`, give or take `uncertainty_s`."""
+
+    at_s: float
+    offset_s: float
+    uncertainty_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """What one rank called, in order."""
 
@@ -149,7 +160,18 @@ class Trace:
     """The end was written. False: the job was killed, and its last calls are missing."""
     lost: int = 0
     """Calls that were seen and could not be recorded."""
-    clock_offset_s: float | None = None
-    """Add it to a time to have it on rank 0's clock; None where the clocks could not be compared."""
-    clock_uncertainty_s: float = 0.0
+    clock: tuple[ClockPoint, ...] = ()
+    """How far rank 0's clock was ahead, over time; empty where that is not known."""
     notes: tuple[str, ...] = ()
+
+    def on_rank_0(self, time_s: float) -> float | None:
+        """A time of this rank's clock on the clock of rank 0; straight between clock points, None without any."""
+        points = self.clock
+        if not points:
+            return None
+        after = bisect_left([point.at_s for point in points], time_s)
+        if after == 0 or after == len(points):
+            return time_s + points[min(after, len(points) - 1)].offset_s
+        left, right = points[after - 1], points[after]
+        share = (time_s - left.at_s) / (right.at_s - left.at_s)
+        return time_s + left.offset_s + share * (right.offset_s - left.offset_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from busbw.core.finding import FACT_KINDS, Facts, Finding, Number
+from busbw.core.finding import FACT_KINDS, Fact, Facts, Finding, Number
 from busbw.core.measurement import Results
 
 WIDTH = 110
@@ -56,17 +56,20 @@ def _title(results: Sequence[Results]) -> str:
 
 def _known(facts: Facts) -> Iterator[str]:
     if facts.known:
-        words = []
-        for name, fact in facts.known.items():
-            if FACT_KINDS[name].kind in ("rate", "size", "count"):
-                unit = {"rate": "B/s", "size": "B", "count": ""}[FACT_KINDS[name].kind]
-                words.append(f"{name} {Number(name, float(fact.value), unit, '').text}")
-            else:
-                words.append(f"{name} {'on' if fact.value is True else 'off' if fact.value is False else fact.value}")
+        words = [f"{name} {fact_text(name, fact)}" for name, fact in facts.known.items()]
         yield from _wrapped(f"Known: {', '.join(words)}.", "", "  ")
 
 
-def _verdict(findings: Sequence[Finding]) -> Iterator[str]:
+def fact_text(name: str, fact: Fact) -> str:
+    """The value of a fact as a person writes it."""
+    if FACT_KINDS[name].kind in ("rate", "size", "count"):
+        unit = {"rate": "B/s", "size": "B", "count": ""}[FACT_KINDS[name].kind]
+        return Number(name, float(fact.value), unit, "").text
+    return "on" if fact.value is True else "off" if fact.value is False else str(fact.value)
+
+
+def verdict(findings: Sequence[Finding]) -> list[str]:
+    """What a reader has to know first: whether it is good, and the worst that was found; one sentence each."""
     good = next((finding for finding in findings if finding.law == "is_it_good"), None)
     worst = next(
         (finding for finding in findings if finding.severity in ("wrong", "problem") and finding is not good), None
@@ -76,9 +79,12 @@ def _verdict(findings: Sequence[Finding]) -> Iterator[str]:
         parts = [
             findings[0].headline or findings[0].statement if findings else "nothing to say: too few rows and facts"
         ]
-    for number, part in enumerate(parts):
-        text = ("Verdict: " if number == 0 else "First of all: ") + part + ("" if part.endswith(".") else ".")
-        yield from _wrapped(text, "", "  ")
+    return [part if part.endswith(".") else f"{part}." for part in parts]
+
+
+def _verdict(findings: Sequence[Finding]) -> Iterator[str]:
+    for number, part in enumerate(verdict(findings)):
+        yield from _wrapped(("Verdict: " if number == 0 else "First of all: ") + part, "", "  ")
 
 
 def _said(finding: Finding, verbose: bool) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from busbw.formats._lines import whole_number
+
 _ALGORITHMS = ("Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT")
 _PROTOCOLS = ("LL", "LL128", "Simple")
 _BY_NAME = {name.lower(): name for name in (*_ALGORITHMS, *_PROTOCOLS)}
 
-_CHOICE = re.compile(r"(\w+): (\d{1,19}) Bytes -> Algo (\w+) proto (\w+)(?:.*?channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?")
+_CHOICE = re.compile(
+    r"(\w+): (\d{1,19}) Bytes -> Algo (\w+) proto (\w+)(?:.*?channel\{Lo\.\.Hi\}=\{(\d{1,9})\.\.(\d{1,9})\})?"
+)
 _VIA = re.compile(r"(NET|P2P|SHM|CollNet|NVLS|direct)\b(?:/([A-Za-z_][\w -]*))?(?:/\d+)?(/GDRDMA)?")
 MOST_SAID = 4096
 _FUNCTIONS = {
@@ -26,15 +30,18 @@ _FUNCTIONS = {
 
 def algorithm_name(text: str) -> str:
     """NCCL's own spelling of an algorithm (`RING`, `ring`, `1` -> `Ring`); other text as it stands."""
-    if text.isdigit() and int(text) < len(_ALGORITHMS):
-        return _ALGORITHMS[int(text)]
-    return _BY_NAME.get(text.lower(), text[:40])
+    return _named(text, _ALGORITHMS)
 
 
 def protocol_name(text: str) -> str:
     """NCCL's own spelling of a protocol (`SIMPLE`, `2` -> `Simple`); other text as it stands."""
-    if text.isdigit() and int(text) < len(_PROTOCOLS):
-        return _PROTOCOLS[int(text)]
+    return _named(text, _PROTOCOLS)
+
+
+def _named(text: str, names: tuple[str, ...]) -> str:
+    number = whole_number(text)
+    if number is not None and 0 <= number < len(names):
+        return names[number]
     return _BY_NAME.get(text.lower(), text[:40])
 
 

@@ -95,7 +95,8 @@ class _Table:
             ):
                 low, high = plain * (1 - row.time_error), plain * (1 + row.time_error)
                 rate, slack = row.busbw.rate_Bps, row.busbw.slack_Bps
-                found.append(Ratio((rate - slack) / high, (rate + slack) / low))
+                if low > 0:  # no bytes have no rate
+                    found.append(Ratio((rate - slack) / high, (rate + slack) / low))
         if self.average is not None and self.rows and not self.run.unreadable.count:
             mean = fmean(row.size / row.time_s * GB / unit for row in self.rows)
             error = max(self.rows, key=lambda row: row.size).time_error

@@ -94,15 +94,17 @@ DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4,
 def looks(keys: Iterable[str]) -> dict[str, Look]:
     """The look of each key of a chart.
 
-    A collective or a part of a time has its own; world sizes (`N=8`) and ranks (`rank=3`) take a ramp each; all else a
-    spare one.
+    A collective or a part of a time has its own; world sizes (`N=8`) and ranks (`rank=3`) take a ramp each; keys that
+    begin with `way ` (ways to do one collective) the collectives' colours by turns; all else a spare one.
     """
     ordered = list(dict.fromkeys(keys))
     found = {key: PARTS.get(key) or collective_look(key) for key in ordered}
     for prefix in ("N=", "rank="):
         ramp = sorted((key for key in ordered if key.startswith(prefix)), key=lambda key: int(key.partition("=")[2]))
         found |= {key: _ramp(index, len(ramp)) for index, key in enumerate(ramp)}
-    return found
+    turns = list(_COLLECTIVES.values())
+    ways = [key for key in ordered if key.startswith("way ")]
+    return found | {key: turns[index % len(turns)] for index, key in enumerate(ways)}
 
 
 def collective_look(name: str) -> Look:
@@ -115,10 +117,11 @@ def _ramp(index: int, count: int) -> Look:
     for name, theme in THEMES.items():
         at = 0.0 if count < 2 else index / (count - 1) * (len(theme.ramp) - 1)
         below = min(int(at), len(theme.ramp) - 2)
-        colours[name] = _mix(theme.ramp[below], theme.ramp[below + 1], at - below)
+        colours[name] = mix(theme.ramp[below], theme.ramp[below + 1], at - below)
     return Look(colours, _SHAPES[index % len(_SHAPES)])
 
 
-def _mix(first: str, second: str, share: float) -> str:
+def mix(first: str, second: str, share: float) -> str:
+    """The colour between two (as #rrggbb): `share` of the second, the rest of the first."""
     pairs = ((int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)

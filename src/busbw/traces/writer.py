@@ -74,5 +74,5 @@ class Writer:
 
 def call_line(record: Sequence[Any]) -> str:
     """`[sequence, kind, segment, start_ns, end_ns or null]`."""
-    sequence, kind, segment, start, end = record
+    sequence, kind, segment, start, end = record[:5]
     return f"[{sequence},{kind},{segment},{start},{'null' if end is None else end}]"

@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from busbw.bench.load import Load, ProcessLoad
 from busbw.bench.work import Item
 from busbw.core.collective import Collective
 from busbw.errors import UsageError
 
 Issue = Callable[[], object]
 """Issues one call; on a CPU backend it returns when this rank's part is done."""
+
+Post = tuple[Any, int]
+"""A part of a buffer, and the rank in the group that it goes to or comes from."""
 
 LAUNCH_VARIABLE = "BUSBW_LAUNCH"
 """The environment variable that tells a rank which launch of the same work it belongs to, from 0."""
@@ -123,6 +127,28 @@ class Backend(ABC):
     def prepare(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
         """A function without arguments that issues one call of the item on these buffers."""
 
+    def supports_schedule(self, collective: Collective, dtype: str, redop: str | None) -> str | None:
+        """None when this backend can carry out a schedule of it as point-to-point calls, otherwise the reason why not."""
+        return f"{self.name} has no point-to-point calls for a schedule"
+
+    def exchange(self, sends: Sequence[Post], receives: Sequence[Post], group: Group) -> Issue:
+        """A function that sends and receives all these at once and returns when this rank's part is done."""
+        raise NotImplementedError(self.supports_schedule.__doc__)
+
+    def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
+        """A function (out, left, right) that does out = left (+) right, element by element."""
+        raise NotImplementedError(self.supports_schedule.__doc__)
+
+    def copy(self, target: Any, source: Any) -> object:
+        """Copy a buffer into another of the same length."""
+        raise NotImplementedError(self.supports_schedule.__doc__)
+
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """As `prepare`, for an item with a schedule: its rounds as point-to-point calls."""
+        from busbw.bench.point_to_point import prepare
+
+        return prepare(self, item, send, recv, group)
+
     @abstractmethod
     def barrier(self) -> None:
         """Return when every rank of the world has arrived and this rank's calls are done."""
@@ -176,6 +202,10 @@ class Backend(ABC):
     def capture(self, issue: Issue, calls: int) -> Issue:
         """A function that replays `calls` calls as one CUDA graph."""
         raise UsageError(f"--cuda-graph {calls}: {self.name} has no CUDA graphs")
+
+    def load(self, size: int) -> Load:
+        """Matrix products of size x size that can run beside the calls."""
+        return ProcessLoad(size)
 
     def synchronize(self) -> None:
         """Wait until this rank's issued calls are done."""

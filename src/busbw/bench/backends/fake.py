@@ -5,7 +5,8 @@ the supervisor, whenever the input was filled anew since the last call, so that 
 
 `--fake "alpha=5us,bandwidth=20GB/s,jitter=0.05,fault=swap"` sets it up; the keys are those of FakeOptions, and those of
 the noise (see fake_noise), where each launch of `--repeats` draws its own and `seed` tells two runs apart. Faults: swap (two shards change places), drop (one contribution is left out), stale (the last
-call's output again), hang=R (rank R stops answering at its 100th timed call), die=R, raise=R.
+call's output again), hang=R (rank R stops answering at its 100th timed call), die=R, raise=R. beside=1.4:1.2 says how many
+times as long calls and matrix products take beside each other (--with-compute).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from busbw.bench.backends.base import LAUNCH_VARIABLE, Backend, Device, Group, Issue, Progress, Seat, tile
 from busbw.bench.backends.fake_noise import NoiseModel, parse_noise
 from busbw.bench.check import numpy_dtype
+from busbw.bench.point_to_point import COMBINERS, modelled_s, run_together
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import UsageError
@@ -44,6 +46,8 @@ class FakeOptions:
     one_device: bool = False
     """All ranks say that they use the same accelerator."""
     noise: str = ""
+    beside: tuple[float, float] = (1.0, 1.0)
+    """How many times as long calls and matrix products take beside each other."""
 
     @classmethod
     def parse(cls, text: str) -> FakeOptions:
@@ -60,6 +64,9 @@ class FakeOptions:
                 elif key == "slow":
                     rank, _, factor = value.partition(":")
                     options.slow_rank, options.slow_factor = int(rank), float(factor)
+                elif key == "beside":
+                    calls, _, products = value.partition(":")
+                    options.beside = float(calls), float(products or 1.0)
                 elif key == "one_device":
                     options.one_device = value in ("", "1", "yes")
                 elif key == "fault":
@@ -86,6 +93,7 @@ class FakeBackend(Backend):
         self._fresh: set[int] = set()
         self._last: dict[int, NDArray[Any]] = {}
         self._issued = 0
+        self.is_computing = False
 
     def locate(self, seat: Seat) -> Device:
         """No device."""
@@ -126,8 +134,11 @@ class FakeBackend(Backend):
     def prepare(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
         """Advance the clock by the model's cost; move data when the input is fresh."""
         call = item.call
+        alpha_s, rate = self.options.alpha_s, self.options.bandwidth_Bps
         carried = call.size_bytes * call.kind.bus_factor(group.size) if group.size > 1 else 0.0
-        base_s = self.options.alpha_s + carried / self.options.bandwidth_Bps
+        base_s = alpha_s + carried / rate
+        if item.schedule is not None:
+            base_s = modelled_s(item.schedule, call.size_bytes, alpha_s, rate)
         if self.rank == self.options.slow_rank:
             base_s *= self.options.slow_factor
         self._base_s = base_s
@@ -143,17 +154,26 @@ class FakeBackend(Backend):
 
         return issue
 
+    def supports_schedule(self, collective: Collective, dtype: str, redop: str | None) -> str | None:
+        """What numpy can add."""
+        if redop is not None and redop not in COMBINERS:
+            return f"a schedule has no {redop} reduction"
+        return self.supports(collective, dtype, redop, False)
+
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """The same, but the data is moved by the schedule's scripts, and each round costs alpha and its bytes."""
+        return self.prepare(item, send, recv, group)
+
     def time_batch(self, issue: Issue, calls: int, progress: Progress) -> float:
         """The model's cost with the noise of `calls` consecutive calls; each call is still issued."""
         start = self.now_s
         for progress.call in range(calls):
             issue()
         self._maybe_fail(progress)
-        if not self.options.noise:
-            return self._base_s * calls
-        noisy = float(self.noise.draw(self._base_s, calls).sum())
-        self.now_s = start + noisy
-        return noisy
+        base_s = self._base_s * (self.options.beside[0] if self.is_computing else 1.0)
+        taken = float(self.noise.draw(base_s, calls).sum()) if self.options.noise else base_s * calls
+        self.now_s = start + taken
+        return taken
 
     def time_isolated(self, issue: Issue, calls: int, progress: Progress) -> float:
         """As time_batch: nothing overlaps here."""
@@ -165,6 +185,14 @@ class FakeBackend(Backend):
             issue()
         base = np.full(calls, self._base_s)
         return self.noise.draw(self._base_s, calls) if self.options.noise else base
+
+    def load(self, size: int) -> FakeLoad:
+        """Products on the same clock, 1 ms each when alone."""
+        return FakeLoad(self, size)
+
+    def issued(self) -> int:
+        """Calls so far."""
+        return self._issued
 
     def barrier(self) -> None:
         """Meet at the supervisor."""
@@ -204,6 +232,9 @@ class FakeBackend(Backend):
             for rank, data in enumerate(self._seat.gather(mine))
             if rank in group.ranks
         }
+        if item.schedule is not None:
+            self._move_by_schedule(item, [inputs[rank] for rank in group.ranks], recv, group)
+            return
         place = Place(item.count, size, group.rank, item.call.root or 0)
         faulty = self.rank == max(self.options.fault_rank, 0)
         before = None if recv is None else recv.copy()
@@ -219,8 +250,21 @@ class FakeBackend(Backend):
             if item.call.redop == "avg":
                 total = (total / size).astype(recv.dtype)
             recv[piece.start : piece.start + piece.length] = total
-        if recv is None:
-            return
+        if recv is not None:
+            self._spoil(recv, before, faulty)
+
+    def _move_by_schedule(self, item: Item, inputs: list[NDArray[Any]], recv: Any, group: Group) -> None:
+        """Carry out every rank's script here, and take this rank's output."""
+        assert item.schedule is not None
+        given = [data if len(data) else None for data in inputs]
+        before = None if recv is None else recv.copy()
+        outputs = run_together(item.schedule, item.count, item.call.root or 0, given, item.call.redop or "sum")
+        if recv is not None:
+            recv[:] = outputs[group.rank]
+            self._spoil(recv, before, self.rank == max(self.options.fault_rank, 0))
+
+    def _spoil(self, recv: Any, before: Any, faulty: bool) -> None:
+        """Do to the output what the fault that was asked for does."""
         if self.options.fault == "swap" and faulty and len(recv) > 1:
             half = len(recv) // 2
             recv[:half], recv[half : 2 * half] = recv[half : 2 * half].copy(), recv[:half].copy()
@@ -228,3 +272,32 @@ class FakeBackend(Backend):
             last = self._last.get(len(recv))
             self._last[len(recv)] = recv.copy()
             recv[:] = before if last is None else last
+
+
+class FakeLoad:
+    """Matrix products on the fake backend's clock: slower while calls are issued beside them."""
+
+    def __init__(self, backend: FakeBackend, size: int) -> None:
+        self.what = f"GEMM {size} fake"
+        self._backend, self._issued = backend, 0
+
+    def start(self) -> None:
+        """Calls from now on are beside products."""
+        self._backend.is_computing = True
+        self._issued = self._backend.issued()
+
+    def rate(self) -> float:
+        """A thousand products a second, alone."""
+        has_company = self._backend.issued() > self._issued
+        return 1000.0 / (self._backend.options.beside[1] if has_company else 1.0)
+
+    def stop(self) -> None:
+        """Calls from now on are alone."""
+        self._backend.is_computing = False
+
+    def rest(self, seconds: float) -> None:
+        """Let the clock run."""
+        self._backend.now_s += seconds
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Device, Group, Issue, Progress, Seat, available_memory_bytes, tile
+from busbw.bench.backends.base import Backend, Device, Group, Issue, Post, Progress, Seat, available_memory_bytes, tile
 from busbw.bench.backends.mpi_compiled import CompiledCall, bind, pointer
 from busbw.bench.check import numpy_dtype
+from busbw.bench.point_to_point import COMBINERS
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import LaunchError, MissingDependency
@@ -114,6 +115,33 @@ class MpiBackend(Backend):
         if self.loop == "compiled":
             return self._compiled(item, send, recv, group) or self._method(item, send, recv, group)
         return self._method(item, send, recv, group)
+
+    def supports_schedule(self, collective: Collective, dtype: str, redop: str | None) -> str | None:
+        """Bytes are sent and numpy adds: every type that numpy has."""
+        if numpy_dtype(dtype) is None:
+            return f"mpi has no {dtype}"
+        return f"a schedule has no {redop} reduction" if redop is not None and redop not in COMBINERS else None
+
+    def exchange(self, sends: Sequence[Post], receives: Sequence[Post], group: Group) -> Issue:
+        """Isend and Irecv with their arguments bound once (persistent requests), and a wait for all."""
+        comm, mpi = group.handle, self.mpi
+        return _Exchange(
+            mpi,
+            [
+                *(comm.Recv_init([_as_bytes(part), mpi.BYTE], peer, 0) for part, peer in receives),
+                *(comm.Send_init([_as_bytes(part), mpi.BYTE], peer, 0) for part, peer in sends),
+            ],
+        )
+
+    def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
+        """numpy's."""
+        combine = COMBINERS[redop]
+        return lambda out, left, right: combine(left, right, out)
+
+    def copy(self, target: NDArray[Any], source: NDArray[Any]) -> object:
+        """numpy's."""
+        target[:] = source
+        return None
 
     def _method(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
         mpi, comm, call = self.mpi, group.handle, item.call
@@ -236,6 +264,28 @@ class MpiBackend(Backend):
         """MPI_Finalize."""
         if self.mpi.Is_initialized() and not self.mpi.Is_finalized():
             self.mpi.Finalize()
+
+
+class _Exchange:
+    """Persistent requests, started and waited for by each call, and freed with it."""
+
+    __slots__ = ("_mpi", "_requests")
+
+    def __init__(self, mpi: Any, requests: list[Any]) -> None:
+        self._mpi, self._requests = mpi, requests
+
+    def __call__(self) -> None:
+        self._mpi.Prequest.Startall(self._requests)
+        self._mpi.Request.Waitall(self._requests)
+
+    def __del__(self) -> None:
+        if not self._mpi.Is_finalized():
+            for request in self._requests:
+                request.Free()
+
+
+def _as_bytes(part: NDArray[Any]) -> NDArray[Any]:
+    return part.view(np.uint8)
 
 
 def _nothing() -> None:

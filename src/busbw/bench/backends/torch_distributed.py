@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Device, Group, Issue, Progress, Seat, available_memory_bytes
+from busbw.bench.backends.base import Backend, Device, Group, Issue, Post, Progress, Seat, available_memory_bytes
+from busbw.bench.load import Load
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import LaunchError, MissingDependency, UsageError
@@ -26,6 +27,7 @@ _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
 _GLOO_DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
 _GLOO_REDOPS = ("sum", "prod", "min", "max")
 _TORCH_REDOPS = {"sum": "SUM", "avg": "AVG", "prod": "PRODUCT", "min": "MIN", "max": "MAX"}
+_COMBINERS = {"sum": "add", "prod": "mul", "min": "minimum", "max": "maximum"}
 _ONE_TENSOR = ("all_reduce", "broadcast", "reduce")
 """torch has these in place only: one tensor is input and output."""
 
@@ -242,6 +244,43 @@ class TorchBackend(Backend):
 
         return issue if operations else lambda: None
 
+    def supports_schedule(self, collective: Collective, dtype: str, redop: str | None) -> str | None:
+        """Whatever torch can add: no float8, and gloo's own types only."""
+        if not hasattr(self.torch, _TORCH_NAMES.get(dtype, dtype)):
+            return f"this torch has no {dtype}"
+        if self.name == "gloo" and dtype not in _GLOO_DTYPES:
+            return f"gloo has no {dtype}"
+        if redop is not None and (redop not in _COMBINERS or dtype.startswith("float8")):
+            return f"a schedule has no {redop} reduction of {dtype}"
+        return None
+
+    def exchange(self, sends: Sequence[Post], receives: Sequence[Post], group: Group) -> Issue:
+        """batch_isend_irecv of all, and a wait for each."""
+        dist, handle = self.dist, group.handle
+        operations = [dist.P2POp(dist.irecv, part, group.ranks[peer], handle) for part, peer in receives]
+        operations += [dist.P2POp(dist.isend, part, group.ranks[peer], handle) for part, peer in sends]
+
+        def issue() -> None:
+            for work in dist.batch_isend_irecv(operations):
+                work.wait()
+
+        return issue
+
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """As the base's. NCCL joins all ranks at its first call, and a schedule's first round may not have them all."""
+        if self.is_gpu:
+            self.dist.barrier(group=group.handle)
+        return super().prepare_schedule(item, send, recv, group)
+
+    def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
+        """torch's; on a GPU a kernel on the stream that the calls follow."""
+        combine = getattr(self.torch, _COMBINERS[redop])
+        return lambda out, left, right: combine(left, right, out=out)
+
+    def copy(self, target: Any, source: Any) -> object:
+        """torch's."""
+        return target.copy_(source)
+
     def time_batch(self, issue: Issue, calls: int, progress: Progress) -> float:
         """On a GPU between two events on the stream, otherwise on the monotonic clock."""
         if not self.is_gpu:
@@ -318,6 +357,16 @@ class TorchBackend(Backend):
         _first_of(self.dist, "all_gather_single", "all_gather_into_tensor")(out, mine, group=self.control)
         result: NDArray[np.float64] = out.cpu().numpy().reshape(self.world_size, len(values))
         return result
+
+    def load(self, size: int) -> Load:
+        """On a CUDA device a stream beside NCCL's; elsewhere a process."""
+        if self.device_type == "cuda":
+            from busbw.bench.backends.torch_load import StreamLoad
+
+            return StreamLoad(self.torch, self.torch_device, size)
+        if self.is_gpu:
+            raise UsageError(f"--with-compute: there is no load for {self.device_type} yet, only for CUDA and CPUs")
+        return super().load(size)
 
     def free_bytes(self) -> int:
         """90 % of the GPU's free memory, or this rank's share of half of the host's."""

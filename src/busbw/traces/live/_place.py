@@ -11,10 +11,11 @@ import weakref
 from types import CodeType, FrameType
 from typing import Any
 
-Spot = tuple[bool, Any, str, CodeType | None, int, Any]
-"""(inside a module's forward, that module or None, name, code and instruction of the call site, reduction operator)"""
+Spot = tuple[bool, Any, str, CodeType | None, int, Any, bool]
+"""(inside a module's forward, that module or None, name, code and instruction of the call site, reduction operator,
+inside a pipeline schedule's step)"""
 
-_SKIP, _USER, _MODULE, _REDUCE, _SHARDED, _HANDLE, _BUCKET, _BATCH = range(8)
+_SKIP, _USER, _MODULE, _REDUCE, _SHARDED, _HANDLE, _BUCKET, _BATCH, _SCHEDULE = range(9)
 _WRAPPERS = ("typing_extensions.py", f"{os.sep}contextlib.py", f"{os.sep}functools.py")  # decorators' frames
 _PREFIXES = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.")
 
@@ -28,7 +29,10 @@ class Places:
         self._call_impl = torch.nn.Module._call_impl.__code__
         self._torch = os.path.dirname(torch.__file__) + os.sep
         self._own = own + os.sep
-        self._roles: dict[CodeType, int] = {}
+        self._roles: dict[int, int] = {}  # by id: hashing a code object costs up to 0.4 us
+        self.redop_arguments: dict[int, str] = {}
+        """id of a code object -> the local variable that holds the reduction operator of the call that it makes."""
+        self._kept: list[CodeType] = []  # and an id means its object only as long as that lives
         self._names: weakref.WeakKeyDictionary[Any, dict[int, str]] = weakref.WeakKeyDictionary()
 
     def find(self, frame: FrameType | None, deep: bool) -> Spot:
@@ -36,12 +40,12 @@ class Places:
         roles = self._roles
         code: CodeType | None = None
         at = 0
-        name, redop = "", None
+        name, redop, scheduled = "", None, False
         while frame is not None:
             this = frame.f_code
-            role = roles.get(this)
+            role = roles.get(id(this))
             if role is None:
-                role = roles[this] = self._classify(this)
+                role = self._meet(this)
             if role == _USER:
                 if code is None:
                     code, at = this, frame.f_lasti
@@ -49,19 +53,20 @@ class Places:
                         break
             elif role == _MODULE:
                 if code is not None:
-                    return (True, frame.f_locals["self"], name, code, at, redop)
+                    return (True, frame.f_locals["self"], name, code, at, redop, scheduled)
                 # A module of torch's own called it (DDP, FSDP, a parallel layer): its caller's line is the call site.
                 found = frame.f_locals["self"]
-                return (True, found, name, *self._site(frame.f_back), redop)
+                return (True, found, name, *self._site(frame.f_back), redop, scheduled)
             elif role != _SKIP:
                 if role == _REDUCE:
                     if redop is None:
-                        held = frame.f_locals
-                        redop = held.get("op", held.get("reduceOp", held.get("reduce_op")))
+                        redop = frame.f_locals.get(self.redop_arguments[id(this)])
+                elif role == _SCHEDULE:
+                    scheduled = True
                 elif not name:
                     name = self._told(role, frame)
             frame = frame.f_back
-        return (False, None, name, code, at, redop)
+        return (False, None, name, code, at, redop, scheduled)
 
     def name(self, module: Any, frame: FrameType | None) -> str:
         """The path of a module from the outermost module that is being called; its class where it has none there."""
@@ -80,9 +85,9 @@ class Places:
 
     def _site(self, frame: FrameType | None) -> tuple[CodeType | None, int]:
         while frame is not None:
-            role = self._roles.get(frame.f_code)
+            role = self._roles.get(id(frame.f_code))
             if role is None:
-                role = self._roles[frame.f_code] = self._classify(frame.f_code)
+                role = self._meet(frame.f_code)
             if role == _USER:
                 return frame.f_code, frame.f_lasti
             frame = frame.f_back
@@ -103,6 +108,11 @@ class Places:
             return f"bucket {index()}" if callable(index) else ""
         return str(held.get("desc") or "")
 
+    def _meet(self, code: CodeType) -> int:
+        self._kept.append(code)
+        role = self._roles[id(code)] = self._classify(code)
+        return role
+
     def _classify(self, code: CodeType) -> int:
         if code is self._call_impl:
             return _MODULE
@@ -112,18 +122,20 @@ class Places:
         if not file.startswith(self._torch):
             return _SKIP if file.startswith((self._own, "<")) or file.endswith(_WRAPPERS) else _USER
         part = file[len(self._torch) :].replace(os.sep, "/")
-        if part in ("distributed/distributed_c10d.py", "distributed/_functional_collectives.py") and {
-            "op",
-            "reduceOp",
-            "reduce_op",
-        } & set(code.co_varnames):
-            return _REDUCE
+        if part in ("distributed/distributed_c10d.py", "distributed/_functional_collectives.py"):
+            argument = next((name for name in ("op", "reduceOp", "reduce_op") if name in code.co_varnames), None)
+            if argument is not None:
+                self.redop_arguments[id(code)] = argument
+                return _REDUCE
         if part.endswith("_fsdp_param_group.py"):
             return _SHARDED
         if part in ("distributed/fsdp/_flat_param.py", "distributed/fsdp/_runtime_utils.py"):
             return _HANDLE if {"handle", "self"} & set(code.co_varnames[: code.co_argcount]) else _SKIP
-        if part == "distributed/pipelining/schedules.py" and "desc" in code.co_varnames:
-            return _BATCH
+        if part == "distributed/pipelining/schedules.py":
+            if "desc" in code.co_varnames[: code.co_argcount]:
+                return _BATCH
+            if code.co_name == "step":
+                return _SCHEDULE
         return _SKIP
 
 

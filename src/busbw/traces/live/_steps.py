@@ -13,20 +13,15 @@ from typing import Any
 class StepHooks:
     """Watches optimizers and first forward passes of this process; tells `mark(what, optimizer)` of each.
 
-    `depth` is above 0 inside an optimizer's step; nested ones (ZeroRedundancyOptimizer has one inside) count as one.
+    `running` holds the optimizers whose steps are running; nested ones (ZeroRedundancyOptimizer has one inside) count as one.
     """
 
     def __init__(self, mark: Callable[[str, int | None], None]) -> None:
         self._mark = mark
         self._optimizers: dict[int, int] = {}
-        self._running: list[int] = []
+        self.running: list[int] = []
         self._forward: Any = None
         self._handles: list[Any] = []
-
-    @property
-    def depth(self) -> int:
-        """How many optimizers' steps are running, one inside the other."""
-        return len(self._running)
 
     def start(self) -> None:
         """Register the hooks."""
@@ -63,16 +58,42 @@ class StepHooks:
             self._forward = None
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if id(optimizer) in self._running:  # its last step raised, so its end was never told
-            self._running.clear()
-        self._running.append(id(optimizer))
+        if id(optimizer) in self.running:  # its last step raised, so its end was never told
+            self.running.clear()
+        self.running.append(id(optimizer))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._running:
+        if not self.running:
             return
-        outermost = self._running[0] == id(optimizer)
-        self._running.pop()
-        if outermost or not self._running:
-            self._running.clear()
+        outermost = self.running[0] == id(optimizer)
+        self.running.pop()
+        if outermost or not self.running:
+            self.running.clear()
             self._mark("optimizer", self._optimizers.setdefault(id(optimizer), len(self._optimizers)))
             self.await_forward()
+
+
+class LiveSteps:
+    """Which steps are wanted, as far as that can be told while they run.
+
+    With several optimizers, whether a segment begins a step is known at its end, so both are kept; reading cuts exactly.
+    """
+
+    def __init__(self, steps: range | None) -> None:
+        self._steps = steps
+        self._step = 0
+        self._seen: set[int | None] = set()
+        self._own = False
+
+    def note(self, what: str, optimizer: int | None) -> bool:
+        """Take in a mark; returns whether calls are wanted from here on."""
+        if self._steps is None:
+            return True
+        if what == "step":
+            self._step, self._own = (self._step + 1, True) if self._own else (0, True)
+        elif what == "optimizer" and not self._own:
+            if optimizer in self._seen:
+                self._step += 1
+                self._seen = set()
+            self._seen.add(optimizer)
+        return self._step in self._steps or (bool(self._seen) and self._step + 1 in self._steps)

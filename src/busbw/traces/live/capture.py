@@ -7,6 +7,7 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from busbw.core.bill import Bill, Bills, Line
 from busbw.core.trace import Trace
 from busbw.errors import MissingDependency, UsageError
 from busbw.traces.bills import bills_of
-from busbw.traces.reader import read_trace
+from busbw.traces.reader import read_file
 from busbw.traces.writer import Writer
 
 _OLD_NS = 1_000_000_000  # a line is written when it is this old
@@ -25,10 +26,11 @@ class Capture:
     """Records every collective call of this process between `start` and `stop` (or inside `with`).
 
     `output` is a folder for this rank's file; without it everything stays in memory. `steps` keeps only those training
-    steps, counted from 0. After the end, `bills` and `lines` have this rank's bill; while it runs, what was seen so far.
+    steps, counted from 0. `times` says which calls are timed: "sampled" (the first steps, then each 32nd), "all" or
+    "none". After the end, `bills` and `lines` have this rank's bill; while it runs, what was seen so far.
     """
 
-    def __init__(self, output: str | Path | None = None, steps: range | None = None) -> None:
+    def __init__(self, output: str | Path | None = None, steps: range | None = None, times: str = "sampled") -> None:
         try:
             from busbw.traces.live.recorder import Recorder
         except ImportError as error:
@@ -36,21 +38,27 @@ class Capture:
 
         self._writer = None if output is None else Writer(output, _header())
         self._steps = steps
-        self._recorder = Recorder(self._writer, steps)
+        self._times = times
+        self._recorder = Recorder(self._writer, steps, times)
         self._running = False
         self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> Capture:
         """Begin to record."""
+        from busbw.traces.live._times import MODES
         from busbw.traces.live.intercept import attach
 
+        if self._times not in MODES:
+            raise UsageError(f"times {self._times!r}: choose from {', '.join(MODES)}")
         if self._running:
             raise UsageError("this capture is running already: make another one, or stop it first")
         self._running = True
         attach(self._recorder)
+        atexit.register(self._at_exit)
         if self._writer is not None:
-            atexit.register(self._at_exit)
-            threading.Thread(target=self._flush_old, name="busbw-capture", daemon=True).start()
+            self._run(self._flush_old)
+            self._recorder.when_job_is_met(self._align_clocks)
         return self
 
     def stop(self, why: str = "stopped") -> None:
@@ -62,6 +70,8 @@ class Capture:
         self._running = False
         self._stopping.set()
         detach(self._recorder)
+        for thread in self._threads:  # one that is still inside torch when Python ends takes the process down
+            thread.join(timeout=2)
         atexit.unregister(self._at_exit)
         self._recorder.close(why)
 
@@ -76,7 +86,7 @@ class Capture:
         if path is None:
             return self._recorder.trace()
         self._recorder.flush()
-        return read_trace(path)
+        return read_file(path)[-1]
 
     @property
     def bills(self) -> Bills:
@@ -101,6 +111,16 @@ class Capture:
 
     def _at_exit(self) -> None:
         self.stop("exit")
+
+    def _align_clocks(self, rank: int, world_size: int) -> None:
+        from busbw.traces.live._clocks import align
+
+        self._run(align, rank, world_size, _boot_id(), self._recorder.note_clock, self._stopping)
+
+    def _run(self, work: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=work, args=args, name="busbw-capture", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _flush_old(self) -> None:
         while not self._stopping.wait(_OLD_NS / 2e9):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from busbw.traces.live._ops import OPS, Op
+from busbw.traces.live._ops import OPS, ArgumentPlaces, Op
 from busbw.traces.live.recorder import Recorder
 
 _lock = threading.Lock()
@@ -27,7 +27,7 @@ def attach(recorder: Recorder) -> None:
     global _recorders
     with _lock:
         _recorders = (*_recorders, recorder)
-        recorder.hooks.start()
+        recorder.start()
         if _library is None:
             _register()
 
@@ -39,7 +39,7 @@ def detach(recorder: Recorder) -> None:
         if recorder not in _recorders:
             return
         _recorders = tuple(each for each in _recorders if each is not recorder)
-        recorder.hooks.stop()
+        recorder.stop()
         if not _recorders and _library is not None:
             _library._destroy()
             _library = None
@@ -60,15 +60,26 @@ def _register() -> None:
 
 
 def _kernel(op: Op, overload: Any, below: Any) -> Callable[..., Any]:
-    at = {argument.name: number for number, argument in enumerate(overload._schema.arguments)}
+    at = ArgumentPlaces(op, [argument.name for argument in overload._schema.arguments])
     go_on = overload._handle.redispatch_boxed
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        timed = None
         for recorder in _recorders:
             try:
-                recorder.called(op, at, args)
+                record = recorder.called(op, at, args)
+                if record is not None:
+                    timed = [*(timed or ()), (recorder, record)]
             except Exception as error:
                 recorder.failed(error)
-        return go_on(keyset & below, *args, **kwargs)
+        if timed is None:
+            return go_on(keyset & below, *args, **kwargs)
+        result = go_on(keyset & below, *args, **kwargs)
+        for recorder, record in timed:
+            try:
+                recorder.issued(record, op, at, args, result)
+            except Exception as error:
+                recorder.untimed(error)
+        return result
 
     return kernel
