@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -78,11 +79,43 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     yield "fsdp1", "fsdp1", {"clip": True}, {"clip": True}
 
 
+LLAMA = {"micro_batch": 2, "sequence": 8}
+TP: list[tuple[str, dict[str, Any]]] = [
+    ("tp", {"prepare": True}),
+    ("tp,prepare=false", {}),
+    ("tp,sp", {"sp": True}),
+    ("tp,sp,loss_parallel", {"sp": True, "loss": True}),
+]
+
+
+def llama_cases(world: int) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    """Plans that cut activations, on the Llama of the zoo."""
+    if world in (2, 4):
+        for plan, options in TP:
+            yield plan, "tp", options, LLAMA
+    if world > 2 and world % 2 == 0:
+        for plan, options in TP:
+            fitting = {**options, "degree": 2, "data": "fsdp2"}
+            yield f"fsdp2={world // 2},{plan.replace('tp', 'tp=2', 1)}", "tp", fitting, LLAMA
+    if world <= 4:  # the first step's messages have to arrive, which they do not on the fake group
+        for micro in (4, 7):
+            settings = {**LLAMA, "accumulate": micro}
+            yield "pp,schedule=gpipe", "pp", {"schedule": "GPipe", "micro_batches": micro}, settings
+            yield "pp,schedule=1f1b", "pp", {"schedule": "1F1B", "micro_batches": micro}, settings
+        if world == 2:
+            for micro in (4, 6):
+                options = {"schedule": "Interleaved1F1B", "micro_batches": micro, "chunks": 2}
+                yield "pp,schedule=interleaved", "pp", options, {**LLAMA, "accumulate": micro}
+    if world in (2, 4, 8):
+        yield "cp,repeat_kv", "cp", {}, LLAMA
+        yield f"fsdp2=1,cp={world},repeat_kv", "cp", {"data": "fsdp2"}, LLAMA
+
+
 def work(models: list[str], plans: str | None, world: int) -> list[dict[str, Any]]:
     """What is to run: one dictionary a case."""
     found = []
     for model in models:
-        for plan, program, options, settings in cases():
+        for plan, program, options, settings in [*cases(), *(llama_cases(world) if model == "llama" else ())]:
             if plans is not None and plans not in plan:
                 continue
             if "=2xK" in plan:
@@ -123,6 +156,8 @@ def run_rank(rank: int, world: int, backend: str, store: str, folder: Path, todo
         torch.manual_seed(0)
         error = None
         with busbw.capture() as capture:
+            if case["program"] == "pp":
+                programs.MARK = capture.step
             try:
                 module, inputs = zoo.build(case["model"])
                 programs.PROGRAMS[case["program"]](module, inputs, **case["options"])
@@ -140,27 +175,25 @@ def run_rank(rank: int, world: int, backend: str, store: str, folder: Path, todo
 
 def write_models(models: list[str], folder: Path) -> None:
     """Each model as the file that pricing reads: what `describe` wrote of it, or its config.json."""
-    import torch
-
     sys.path.insert(0, str(HERE))
     import zoo
 
-    from busbw.pricing.modules import describe
+    from busbw.pricing.readers import read_model
 
     for name in models:
         if name in zoo.CONFIGS:
             words = dict(zoo.CONFIGS[name][2])
             (folder / f"{name}.json").write_text(json.dumps(words))
             continue
-        with torch.device("meta"):
-            module, inputs = zoo.build(name)
-        (folder / f"{name}.json").write_text(json.dumps(describe(module, inputs, name=name).to_json()))
+        (folder / f"{name}.json").write_text(json.dumps(read_model(f"zoo:{name}").to_json()))
 
 
 # --- what runs where torch is not ------------------------------------------------------------------------------------
 
 
-def compare(folder: Path, todo: list[dict[str, Any]], backend: str, world: int, ranks: list[int]) -> list[dict[str, Any]]:
+def compare(
+    folder: Path, todo: list[dict[str, Any]], backend: str, world: int, ranks: list[int]
+) -> list[dict[str, Any]]:
     """Price every case, and compare with what was captured; torch is never imported here."""
     from busbw.core.bill import Bills
     from busbw.errors import BusbwError
@@ -193,7 +226,7 @@ def compare(folder: Path, todo: list[dict[str, Any]], backend: str, world: int, 
             if results[number]["error"]:
                 break
             bills = Bills.from_json(results[number]["bills"])
-            names = sorted({*priced.steps, *bills.steps} - {"steady"}) + ["steady"]
+            names = [*sorted({*priced.steps, *bills.steps} - {"steady"}), "steady"]
             found = differences(priced, bills, names)
             row["calls"] += sum(bill.totals().calls for bill in bills.steps.values())
             if found:
@@ -217,6 +250,8 @@ def run_world(models: list[str], plans: str | None, world: int, folder: Path) ->
                "PYTHONWARNINGS": "ignore", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # fmt: skip
     runs = []
     for rank in ranks:
+        if (folder / f"{backend}-{world}-{rank}.json").exists():
+            continue
         words = ["rank", str(rank), str(world), backend, str(store), str(folder)]
         runs.append(subprocess.Popen([sys.executable, __file__, *words], env=environ,
                                      stderr=None if os.environ.get("EXACTNESS_TRACE") else subprocess.DEVNULL))  # fmt: skip
@@ -250,18 +285,26 @@ def main() -> None:
     parser.add_argument("--plan", help="plans that hold this text")
     parser.add_argument("--world", default="2,3,4,8,64")
     parser.add_argument("--write", metavar="FILE", help="the table, in Markdown")
+    parser.add_argument("--captures", metavar="DIR", help="keep what was captured there, and use what is there already")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     sys.path.insert(0, str(HERE))
     started = time.time()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
+        if args.captures:
+            Path(args.captures).mkdir(parents=True, exist_ok=True)
+            for path in Path(args.captures).glob("*-*-*.json"):
+                shutil.copy(path, folder)
         names = _names() if args.only is None else args.only.split(",")
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
         subprocess.run([sys.executable, __file__, "models", temporary, ",".join(names)], env=environ, check=True)
         rows = []
         for world in map(int, args.world.split(",")):
             rows += run_world(names, args.plan, world, folder)
+            if args.captures:
+                for path in folder.glob("*-*-*.json"):
+                    shutil.copy(path, args.captures)
             sys.stderr.write(f"N = {world}: {time.time() - started:.0f} s\n")
     if args.json:
         json.dump(rows, sys.stdout)

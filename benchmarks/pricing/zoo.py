@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -51,29 +52,49 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-class LlamaBlock(nn.Module):
-    """Separate projections with fewer key and value heads, and a gated feed-forward."""
+class Attention(nn.Module):
+    """Separate projections, with fewer key and value heads."""
 
-    def __init__(self, hidden: int, heads: int, kv_heads: int, ffn: int) -> None:
+    def __init__(self, hidden: int, heads: int, kv_heads: int) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.size = heads, kv_heads, hidden // heads
+        self.size, self.groups = hidden // heads, heads // kv_heads
         self.wq = nn.Linear(hidden, hidden, bias=False)
         self.wk = nn.Linear(hidden, kv_heads * self.size, bias=False)
         self.wv = nn.Linear(hidden, kv_heads * self.size, bias=False)
         self.wo = nn.Linear(hidden, hidden, bias=False)
-        self.w1, self.w3 = nn.Linear(hidden, ffn, bias=False), nn.Linear(hidden, ffn, bias=False)
-        self.w2 = nn.Linear(ffn, hidden, bias=False)
-        self.norm1, self.norm2 = nn.RMSNorm(hidden), nn.RMSNorm(hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = self.norm1(x)
-        b, t, _ = h.shape
-        q, k, v = (w(h).view(b, t, -1, self.size).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
-        k, v = (each.repeat_interleave(self.heads // self.kv_heads, dim=1) for each in (k, v))
+        q, k, v = (w(x) for w in (self.wq, self.wk, self.wv))
+        b, t, _ = q.shape
+        q, k, v = (each.view(b, t, -1, self.size).transpose(1, 2) for each in (q, k, v))
+        k, v = (each.repeat_interleave(self.groups, dim=1) for each in (k, v))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.wo(y.transpose(1, 2).reshape(b, t, -1))
-        h = self.norm2(x)
-        return x + self.w2(F.silu(self.w1(h)) * self.w3(h))
+        return self.wo(y.transpose(1, 2).reshape(b, t, -1))
+
+
+class FeedForward(nn.Module):
+    """A gated feed-forward."""
+
+    def __init__(self, hidden: int, ffn: int) -> None:
+        super().__init__()
+        self.w1, self.w3 = nn.Linear(hidden, ffn, bias=False), nn.Linear(hidden, ffn, bias=False)
+        self.w2 = nn.Linear(ffn, hidden, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class LlamaBlock(nn.Module):
+    """Attention and feed-forward, each behind a norm."""
+
+    def __init__(self, hidden: int, heads: int, kv_heads: int, ffn: int) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = Attention(hidden, heads, kv_heads), FeedForward(hidden, ffn)
+        self.attention_norm, self.ffn_norm = nn.RMSNorm(hidden), nn.RMSNorm(hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.feed_forward(self.ffn_norm(x))
 
 
 class Llama(nn.Module):
@@ -213,7 +234,7 @@ def mlp() -> Built:
     """A stack of odd widths."""
     widths = (11, 37, 101, 53, 6)
     layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers), torch.ones(4, 11)
 
@@ -270,7 +291,7 @@ def gpt() -> Built:
 
 def llama() -> Built:
     """A Llama, with sizes that 2 and 4 divide."""
-    return Llama(96, 32, 3, 8, 4, 64), _ids(2, 8, 96)
+    return Llama(96, 32, 4, 8, 4, 64), _ids(2, 8, 96)
 
 
 TORCH = (mlp, wide, cnn, lstm, unused, shared, scrambled, mixed, encoder, gpt_tied, gpt, llama)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from busbw._version import __version__
 
 if TYPE_CHECKING:
+    from busbw.algorithms.spec import Spec, parse_algorithm
     from busbw.bench import measure
     from busbw.comparing import Comparison, Gate, check, compare
     from busbw.core.bill import Bill, Bills, Line
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.plan import Model, Tensor
+    from busbw.core.schedule import Schedule
+    from busbw.core.sketch import Sketch
     from busbw.core.summary import Summary
     from busbw.core.topology import Topology
+    from busbw.core.verify import verify
     from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
@@ -69,6 +73,9 @@ __all__ = [
     "RankMismatch",
     "Results",
     "Run",
+    "Schedule",
+    "Sketch",
+    "Spec",
     "Summary",
     "Tensor",
     "Topology",
@@ -82,19 +89,17 @@ __all__ = [
     "fit",
     "html_report",
     "measure",
+    "parse_algorithm",
     "price",
     "read_results",
     "read_topology",
     "simulate",
+    "verify",
 ]
 
 _HOMES = {
     "Bill": "busbw.core.bill",
     "Bills": "busbw.core.bill",
-    "Line": "busbw.core.bill",
-    "Model": "busbw.core.plan",
-    "Tensor": "busbw.core.plan",
-    "price": "busbw.pricing",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -103,11 +108,17 @@ _HOMES = {
     "Facts": "busbw.core.finding",
     "Finding": "busbw.core.finding",
     "Gate": "busbw.comparing",
+    "Line": "busbw.core.bill",
     "Measurement": "busbw.core.measurement",
     "Prediction": "busbw.sim",
+    "Model": "busbw.core.plan",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
+    "Schedule": "busbw.core.schedule",
+    "Sketch": "busbw.core.sketch",
+    "Spec": "busbw.algorithms.spec",
     "Summary": "busbw.core.summary",
+    "Tensor": "busbw.core.plan",
     "capture": "busbw.traces",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
@@ -119,6 +130,10 @@ _HOMES = {
     "read_results": "busbw.formats",
     "read_topology": "busbw.topologies",
     "simulate": "busbw.sim",
+    "parse_algorithm": "busbw.algorithms.spec",
+    "price": "busbw.pricing",
+    "read_results": "busbw.formats",
+    "verify": "busbw.core.verify",
 }
 """Where each name lies; those without an entry are errors."""
 

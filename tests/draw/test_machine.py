@@ -11,11 +11,11 @@ from busbw.draw.machine import described, draw_topology
 from busbw.draw.overlaps import overlaps
 from busbw.draw.scene import Line, Scene
 from busbw.errors import UsageError
-from busbw.topologies import presets, read_topology
+from busbw.topologies import all_presets, read_topology
 
 Build = Callable[..., Schedule]
 MACHINES = [
-    *presets(),
+    *all_presets(),
     *(f"pcie-8gpu(gpus={n})" for n in (2, 4, 16)),
     "pcie-8gpu(sockets=4)",
     "pcie-8gpu(nics=4)",

@@ -17,6 +17,7 @@ from busbw.errors import BusbwError, UsageError
 
 COMMANDS = {
     "bench": "measure collectives, here or under torchrun, srun, mpiexec",
+    "schedule": "list the algorithms; verify one, say its rounds and bytes, write it as MSCCL XML",
     "show": "print results, from any format that we read",
     "fit": "launch, alpha, B and regimes, with intervals",
     "explain": "is it good, and why not better? laws that hold or fail, walls, causes, the next measurement",

@@ -37,8 +37,12 @@ class Difference:
 
 
 def key_of(line: Line) -> Key:
-    """What must agree for two calls to be the same: call, S, dtype, N, root, group, phase, bytes sent."""
+    """What must agree for two calls to be the same: call, S, dtype, N, root, group, phase, bytes sent.
+
+    A message's peer must agree, and not its phase: torch does not say of every message which it belongs to.
+    """
     call = line.call
+    message = call.collective == "send_recv_one_way"
     return (
         call.collective,
         call.size_bytes,
@@ -46,7 +50,7 @@ def key_of(line: Line) -> Key:
         call.world_size,
         call.root,
         line.group_ranks,
-        line.phase,
+        line.notes.get("peer") if message else line.phase,
         line.sent_bytes_per_rank,
     )
 

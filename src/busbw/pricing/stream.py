@@ -126,8 +126,8 @@ def tensors_by_limit(
     """Whole tensors put into buckets, as torch's `compute_bucket_assignment_by_size` does; indices into `sizes`.
 
     `sizes` are (dtype, bytes). Each dtype has one open bucket, closed once its size reaches the limit, and goes through
-    `limits` by itself, staying at the last. Closed ones come out as they close, those left open at the end by dtype;
-    then they are sorted by their first tensor, unless the order is that of arrival (`in_order`).
+    `limits` by itself, staying at the last. Closed ones come out as they close, those left open at the end, the dtype
+    that was met last first; then they are sorted by their first tensor, unless the order is that of arrival (`in_order`).
     """
     if not limits or min(limits) < 0:
         raise UsageError(f"bucket limits {list(limits)}: must be one or more sizes of 0 or more bytes")
@@ -141,5 +141,6 @@ def tensors_by_limit(
             done.append(members)
             members, total, step = [], 0, min(step + 1, len(limits) - 1)
         open_[dtype] = (members, total, step)
-    done += [members for members, _, _ in open_.values() if members]
+    # What is left comes out of a hash map, whose newest entry is its first.
+    done += [members for members, _, _ in reversed(open_.values()) if members]
     return done if in_order else sorted(done, key=min)

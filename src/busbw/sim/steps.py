@@ -77,7 +77,8 @@ class Steps:
         if pattern.all_pairs:
             return all_pairs_step(self.wires, pattern, size)
         gamma = self.topology.costs.reduce_s_per_byte
-        flags = pattern.reduces.tobytes() if gamma else b""
+        caps = any(policy.adding_cap_Bps < np.inf for policy in self.topology.policies.values())
+        flags = pattern.reduces.tobytes() if gamma or caps else b""
         key = b"".join(each.tobytes() for each in (pattern.source, pattern.target, pattern.share)) + flags
         if len(key) > 1 << 20:  # keep a digest of a long one
             import hashlib
@@ -91,7 +92,7 @@ class Steps:
         name = binding_name(self.topology, worst)
         if pattern.all_pairs:
             return Binding(name, worst if worst >= 0 else None, seconds, float(self.wires.capacities[worst]), (), 0)
-        found = self.wires.routes(pattern)
+        found = self.wires.capped(pattern)
         if worst >= 0:
             entries = np.flatnonzero(found.resources == worst)
             flows = np.unique(np.searchsorted(found.offsets, entries, side="right") - 1)
@@ -99,7 +100,7 @@ class Steps:
             slowness = self.wires.loads(pattern) / self.wires.capacities
             alike = int((slowness >= slowness[worst] * (1 - SAME)).sum())
         else:
-            flows = np.flatnonzero(found.path_class == -1 - worst)
+            flows = np.flatnonzero((found.path_class == -1 - worst) & np.isfinite(found.cap_Bps))
             capacity, alike = float(found.cap_Bps[flows[0]]), 1
         shown = tuple((int(pattern.source[i]), int(pattern.target[i])) for i in flows[:FLOWS_SHOWN])
         return Binding(name, worst if worst >= 0 else None, seconds, capacity, shown, len(flows), alike)

@@ -8,7 +8,7 @@ that their time is latency + bytes x max(flows / capacity); any others are follo
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -65,6 +65,15 @@ class Wires:
             self._routes[key] = self._find(pattern.source, pattern.target)
         return self._routes[key]
 
+    def capped(self, pattern: Pattern) -> Routes:
+        """The routes, where flows that are added at their target have the cap of those, too."""
+        found = self.routes(pattern)
+        limits = np.array([self.topology.policy(name).adding_cap_Bps for name in PATH_CLASSES])
+        if np.isinf(limits).all() or not pattern.reduces.any():
+            return found
+        limit = np.where(pattern.reduces & (pattern.target != NETWORK), limits[found.path_class], np.inf)
+        return replace(found, cap_Bps=np.minimum(found.cap_Bps, limit))
+
     def _find(self, source: Ints, target: Ints) -> Routes:
         topology = self.topology
         if not (source == NETWORK).any() and not (target == NETWORK).any():
@@ -109,7 +118,7 @@ class Wires:
         """One step of the pattern, where S is `size_bytes`."""
         if len(pattern.source) == 0:
             return Step(0.0, 0.0, 0.0, NO_WIRE, True)
-        found = self.routes(pattern)
+        found = self.capped(pattern)
         sizes = pattern.share * size_bytes
         amount = sizes + self.topology.costs.half_rate_bytes
         alike = _alike(pattern.share) and _alike(found.latency_s) and _alike(found.cap_Bps)

@@ -34,7 +34,8 @@ class Fsdp1(DataScheme):
         dtype = one_dtype(unit, "FullyShardedDataParallel")
         if not self.job.options["use_orig_params"] and len({tensor.trainable for tensor in unit.tensors}) > 1:
             raise UsageError(f"{unit.name} has frozen parameters among others: FSDP needs use_orig_params for that")
-        align = ALIGNMENT_BYTES // DTYPES[dtype].itemsize if self.job.options["use_orig_params"] else 1
+        used = self.job.options["param_dtype"] or dtype  # addresses are aligned in what is computed with
+        align = ALIGNMENT_BYTES // DTYPES[used].itemsize if self.job.options["use_orig_params"] else 1
         total = 0
         for tensor in unit.tensors:
             total += -total % align
@@ -79,10 +80,7 @@ class Fsdp1(DataScheme):
         events: Events = []
         order = [unit.name for unit in reversed(units) if unit.name in self.wrapped]
         upcoming = iter(order)
-        if not any(unit.name not in self.wrapped for unit in units[-1:]):
-            events += self._prefetch(next(upcoming, None))
-        elif order:
-            events += self._prefetch(next(upcoming, None))
+        events += self._prefetch(next(upcoming, None))
         for unit in reversed(units):
             wrapped = self.wrapped.get(unit.name)
             if wrapped is None:
@@ -117,4 +115,8 @@ PARALLELISM = Parallelism(
         Option("wrap", "blocks", one_of("blocks", "none"), "what is wrapped beside the root"),
     ),
     sources=("torch/distributed/fsdp/_flat_param.py", "torch/distributed/fsdp/_runtime_utils.py"),
+    tries=(
+        ("strategy", "shard_grad_op", "parameters stay gathered for backward: more memory"),
+        ("param_dtype", "bfloat16", "parameters and gradients travel in bfloat16"),
+    ),
 )

@@ -98,7 +98,7 @@ class Fsdp2(DataScheme):
             )
         dtype = self.job.options["reduce_dtype"] or gradient.pop()
         count = sum(self.padded(tensor) for tensor in tensors)
-        events: Events = []
+        events: Events = [event for scheme in self.job.inner for event in scheme.partial_gradients(tensors, "backward")]
         if self.shards.size > 1:
             events.append(
                 call("reduce_scatter", self.shards, count, dtype, "backward", unit.name, tag="reduce", redop="avg")
@@ -129,6 +129,7 @@ class Fsdp2(DataScheme):
             events += [*self.gather(self.root, "backward", self.backward_group), Wait("gather root")]
         order = [unit.name for unit in reversed(units) if unit.name in self.wrapped]
         upcoming = iter(order)
+        late: Events = []
         if self.reshards:
             events += self._prefetch(next(upcoming, None))
         for unit in reversed(units):
@@ -140,9 +141,11 @@ class Fsdp2(DataScheme):
             if self.reshards:
                 events += self._prefetch(next(upcoming, None))
             events += self.job.inside_backward(unit)
-            if last:
+            if last and unit.name == order[-1] and not _input_has_gradient(units):
+                late = self.reduce(wrapped)  # no gradient of its input tells when it is done: the end of backward does
+            elif last:
                 events += self.reduce(wrapped)
-        return [*events, *(self.reduce(self.root) if last else ()), Wait("reduce")]
+        return [*events, *(self.reduce(self.root) if last else ()), *late, Wait("reduce")]
 
     def _prefetch(self, name: str | None) -> Events:
         return [] if name is None else self.gather(self.wrapped[name], "backward", self.backward_group)
@@ -155,6 +158,11 @@ class Fsdp2(DataScheme):
         return [call("all_reduce", self.shards, count, "float32", "other", "norms of the gradients")]
 
 
+def _input_has_gradient(units: Sequence[Unit]) -> bool:
+    """Something that is trained runs before the first block, so that the block's input has a gradient."""
+    return any(tensor.trainable and tensor.used for unit in units if unit.kind == "stem" for tensor in unit.tensors)
+
+
 PARALLELISM = Parallelism(
     name="fsdp2",
     axis="data",
@@ -162,4 +170,8 @@ PARALLELISM = Parallelism(
     scheme=Fsdp2,
     options=OPTIONS,
     sources=("torch/distributed/fsdp/_fully_shard",),
+    tries=(
+        ("reshard_after_forward", False, "parameters stay gathered for backward: more memory"),
+        ("param_dtype", "bfloat16", "parameters and gradients travel in bfloat16"),
+    ),
 )

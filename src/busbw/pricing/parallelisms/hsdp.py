@@ -33,4 +33,8 @@ PARALLELISM = Parallelism(
     options=(*OPTIONS, Option("replicas", None, whole(1), "replicas, where the degree is one number (default 2)")),
     shape=True,
     sources=("torch/distributed/fsdp/_fully_shard",),
+    tries=(
+        ("reshard_after_forward", False, "parameters stay gathered for backward: more memory"),
+        ("param_dtype", "bfloat16", "parameters and gradients travel in bfloat16"),
+    ),
 )

@@ -53,4 +53,8 @@ PARALLELISM = Parallelism(
         Option("parameters_as_bucket_view", False, yes_or_no, "one broadcast a rank, not one a parameter"),
     ),
     sources=("torch/distributed/optim/zero_redundancy_optimizer.py",),
+    tries=(
+        *ddp.PARALLELISM.tries,
+        ("parameters_as_bucket_view", True, "one broadcast a rank, not one a parameter"),
+    ),
 )

@@ -197,7 +197,7 @@ def build(
     if not len(ports) and host.device_count == 1:
         ports = np.array([0])
     graph = graph_of(host)
-    if not len(ports) or (len(ports) > 1 and any(graph.nic(int(device)) is None for device in host.ranks)):
+    if not len(ports) or (host.device_count > 1 and any(graph.nic(int(device)) is None for device in host.ranks)):
         raise UsageError(
             f"{name}: the host {host.name} has no NIC in reach of its GPUs: give it some, as {_with_nics(host)}"
         )
@@ -273,6 +273,11 @@ def _arrays(
             if shape.rail
             else "a GPU uses the NIC next to it"
         )
+
+    if size > 1:
+        used = len({graph_of(host).nic(int(gpu)) for gpu in host.ranks})
+        if used < len(ports):
+            notes.append(f"{len(ports) - used} of the {len(ports)} NICs of a host carry nothing: each GPU uses one NIC")
 
     def device(index: int) -> str:
         if index >= core:

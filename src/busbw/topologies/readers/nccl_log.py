@@ -263,7 +263,7 @@ class _Reader:
         self.seen.setdefault(kind, {})[value] = None
 
     def read(self) -> NcclLog:
-        for line in self.text.data.decode("utf-8", "replace").splitlines():
+        for _, line in self.text.lines():
             marks = [match[1] for match in _BARE.finditer(line)]
             if marks:
                 self.take(line, marks)

@@ -12,40 +12,24 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
-from busbw.core.call import Call
-from busbw.core.collective import COLLECTIVES
 from busbw.core.trace import CallKind, Group, Mark, RecordedCall, Trace
-from busbw.traces.live._ops import DTYPE_NAMES, NO_ROOT, Key, Op, Reader
-from busbw.traces.live._place import Places, site_words
-from busbw.traces.live._steps import StepHooks
+from busbw.traces.live._describe import GroupState, Place, describe_call, goes_on, tensors_of
+from busbw.traces.live._ops import Key, Op, Reader
+from busbw.traces.live._place import Places
+from busbw.traces.live._steps import LiveSteps, StepHooks
 from busbw.traces.live._times import CPU_TIMES, CudaTimes, Sampling
 from busbw.traces.writer import FULL, Writer, call_line
 
 _NO_BUCKET = 1 << 30
 _PLAIN = 5  # elements of a record; a sixth holds, for a moment, the event before a call on a GPU
-_REDOPS = {"product": "prod", "premul_sum": "premul_sum"}
 _clock = time.perf_counter_ns
 _OWN = str(Path(__file__).resolve().parents[2])
-
-
-class _GroupState:
-    """What is known of a process group; `ref` tells whether its id still means it."""
-
-    __slots__ = ("described", "id", "on_gpu", "rank", "ref", "size")
-
-    def __init__(self, group: Any, number: int) -> None:
-        self.ref = weakref.ref(group)
-        self.id = number
-        self.size = int(group.size())
-        self.rank = int(group.rank())
-        self.described = _describe(group)
-        self.on_gpu = "nccl" in self.described.backend
 
 
 class Recorder:
@@ -74,12 +58,12 @@ class Recorder:
         self._writer = writer
         self._sequence = count()
         self._next = 0
-        self._live = _LiveSteps(steps)
+        self._live = LiveSteps(steps)
         self._wanted = steps is None or 0 in steps
         self._written = [0, 0, 0]  # groups, kinds, marks that are in the file
         self._unended: list[list[Any]] = []
         self._last_flush_ns = time.perf_counter_ns()
-        self._groups: dict[int, _GroupState] = {}
+        self._groups: dict[int, GroupState] = {}
         self._group_words: list[Group] = []
         self._kinds: dict[tuple[Any, ...], int] = {}
         self._kind_words: list[tuple[CallKind, int]] = []
@@ -182,7 +166,7 @@ class Recorder:
         step: tuple[Any, ...],
         expected: int | None,
         op: Op,
-        state: _GroupState,
+        state: GroupState,
         key: Key,
         frame: FrameType | None,
         redop: Any,
@@ -210,7 +194,7 @@ class Recorder:
         known = (op.name, state.id, key, phase, id(module), name, id(code), instruction, id(redop), asynchronous)
         kind = self._kinds.get(known)
         if kind is None or (module is not None and self._kind_modules[kind]() is not module):
-            place = (module, name, code, instruction, redop)
+            place = Place(module, name, code, instruction, redop)
             kind = self._new_kind(known, op, state, key, phase, place, frame, asynchronous)
         if scheduled:
             self._scheduled.add(kind)
@@ -278,7 +262,7 @@ class Recorder:
         import torch
         import torch.distributed.distributed_c10d as c10d
 
-        device = next((each.device for each in _tensors(args) if each.is_cuda), None)
+        device = next((each.device for each in tensors_of(args) if each.is_cuda), None)
         if device is None:
             return
         if self._cuda_times is None:
@@ -306,9 +290,9 @@ class Recorder:
         if self._stepped:
             self._begin_segment()
 
-    def _new_group(self, group: Any) -> _GroupState:
+    def _new_group(self, group: Any) -> GroupState:
         with self._lock:
-            state = _GroupState(group, len(self._group_words))
+            state = GroupState(group, len(self._group_words))
             if not self._group_words:
                 self._meet_the_job()
             for number, known in enumerate(self._group_words):
@@ -333,70 +317,22 @@ class Recorder:
         self,
         known: tuple[Any, ...],
         op: Op,
-        state: _GroupState,
+        state: GroupState,
         key: Key,
         phase: str,
-        place: tuple[Any, str, CodeType | None, int, Any],
+        place: Place,
         frame: FrameType | None,
         asynchronous: bool,
     ) -> int:
-        module, name, code, instruction, redop = place
-        size, dtype, root, splits = key
-        if splits == "shard":
-            size, splits = size * state.size, None
-        notes: dict[str, str] = {}
-        collective = op.collective
-        if splits is not None and collective == "all_to_all":
-            collective = "all_to_all_v"
-        peer_call = collective == "send_recv_one_way"
-        if peer_call:
-            sent = size if op.name == "send" else 0
-            notes["peer"] = str(self._world_rank(state, root)) if root != NO_ROOT else "any"
-            phase = _pipeline_phase(name, op.name, phase)
-        elif collective == "all_to_all_v":
-            sent = size - (splits[state.rank] if splits else 0)
-        else:
-            sent = COLLECTIVES.get(collective).sent_bytes(size, state.size, state.rank, max(root, 0))
-        reduction = None
-        if op.reduces:
-            reduction = _redop_name(redop) or ("sum" if name.startswith(("bucket", "used")) else None)
-        if not name and module is not None:
-            name = self._places.name(module, frame)
-        dtype_name = None if dtype is None else str(dtype).removeprefix("torch.")
-        dtype_name = None if dtype_name is None else DTYPE_NAMES.get(dtype_name, dtype_name)
-        try:
-            call = Call.from_json(
-                {
-                    "collective": collective,
-                    "size_bytes": size,
-                    "world_size": 2 if peer_call else state.size,
-                    "dtype": dtype_name,
-                    "redop": reduction,
-                    "root": None if root == NO_ROOT or peer_call else root,
-                }
-            )
-        except Exception:  # an element type that has no name here: its bytes count all the same
-            notes["dtype"] = str(dtype)
-            call = Call(collective, size, 2 if peer_call else state.size, None, reduction, None if root < 0 else root)
-        words = CallKind(
-            op=op.name,
-            call=call,
-            group=state.described,
-            sent_bytes=sent,
-            phase=phase,
-            module=name,
-            call_site=site_words(code, instruction),
-            asynchronous=_goes_on(frame, name, asynchronous),
-            notes=notes,
-        )
+        module = place.module
+        if not place.name and module is not None:
+            place = place._replace(name=self._places.name(module, frame))
+        words = describe_call(op, state, key, phase, place, goes_on(frame, place.name, asynchronous))
         with self._lock:
             self._kind_words.append((words, state.id))
             self._kind_modules.append(None if module is None else weakref.ref(module))
             self._kinds[known] = number = len(self._kind_words) - 1
             return number
-
-    def _world_rank(self, state: _GroupState, rank: int) -> int:
-        return state.described.ranks[rank] if rank < len(state.described.ranks) else rank
 
     # --- the file ----------------------------------------------------------------------------------------------------
 
@@ -469,31 +405,6 @@ class Recorder:
         return Trace(self.rank, self.world_size, calls, tuple(self._marks), lost=self.lost)
 
 
-class _LiveSteps:
-    """Which steps are wanted, as far as that can be told while they run.
-
-    With several optimizers, whether a segment begins a step is known at its end, so both are kept; reading cuts exactly.
-    """
-
-    def __init__(self, steps: range | None) -> None:
-        self._steps = steps
-        self._step = 0
-        self._seen: set[int | None] = set()
-        self._own = False
-
-    def note(self, what: str, optimizer: int | None) -> bool:
-        if self._steps is None:
-            return True
-        if what == "step":
-            self._step, self._own = (self._step + 1, True) if self._own else (0, True)
-        elif what == "optimizer" and not self._own:
-            if optimizer in self._seen:
-                self._step += 1
-                self._seen = set()
-            self._seen.add(optimizer)
-        return self._step in self._steps or (bool(self._seen) and self._step + 1 in self._steps)
-
-
 def _json(line: Mapping[str, Any]) -> str:
     return json.dumps(line, separators=(",", ":"))
 
@@ -501,57 +412,3 @@ def _json(line: Mapping[str, Any]) -> str:
 def _mark_line(mark: Mark) -> str:
     line = {"type": "mark", "what": mark.what, "sequence": mark.sequence, "segment": mark.segment}
     return _json({**line, "at_ns": round(mark.at_s * 1e9), "optimizer": mark.optimizer})
-
-
-def _tensors(args: Sequence[Any]) -> Iterator[Any]:
-    for each in args:
-        if each.__class__ is list or each.__class__ is tuple:
-            yield from _tensors(each)
-        elif hasattr(each, "is_cuda"):
-            yield each
-
-
-def _redop_name(redop: Any) -> str | None:
-    """`sum` of ReduceOp.SUM, RedOpType.SUM or "sum"; None for what is not known."""
-    if redop is None:
-        return None
-    word = str(redop.name if hasattr(redop, "name") else getattr(redop, "op", redop)).rpartition(".")[2].lower()
-    return _REDOPS.get(word, word)
-
-
-def _goes_on(frame: Any, name: str, asked: bool) -> bool:
-    """Whether the program goes on beside the call. C++ callers ask for it and then wait at once, but for DDP's buckets."""
-    file = "" if frame is None else frame.f_code.co_filename
-    if file.endswith(("distributed_c10d.py", "_ops.py")):  # Python's functions say it; functional collectives are lazy
-        return asked
-    return name.startswith("bucket")
-
-
-def _pipeline_phase(name: str, op: str, phase: str) -> str:
-    """torch's schedules say "fwd_send_bwd_recv" of a batch: the send is forward's, the receive backward's."""
-    way = "send" if op == "send" else "recv"
-    if f"fwd_{way}" in name:
-        return "forward"
-    return "backward" if f"bwd_{way}" in name else phase
-
-
-def _describe(group: Any) -> Group:
-    import torch.distributed as dist
-
-    try:
-        ranks = tuple(dist.get_process_group_ranks(group))
-    except (KeyError, ValueError, RuntimeError):  # made without new_group, so torch has no list of its ranks
-        ranks = ()
-    world = dist.get_world_size() if dist.is_initialized() else 0
-    about = str(getattr(group, "group_desc", "") or "")
-    if len(ranks) == world or (not ranks and int(group.size()) == world):
-        name = "world"
-    elif about.startswith("mesh_"):
-        name = about.removeprefix("mesh_")
-    else:
-        name = f"ranks {','.join(map(str, ranks))}" if ranks else f"group {group.group_name} of {group.size()}"
-    try:
-        backend = str(dist.get_backend(group))
-    except (ValueError, RuntimeError, KeyError):
-        backend = ""
-    return Group(name, ranks, backend)
