@@ -6,8 +6,9 @@ import pytest
 
 from busbw.core.schedule import Schedule
 from busbw.core.topology import Device, Link, Topology, TopologyBuilder
+from busbw.draw.captions import described
 from busbw.draw.loads import count_flows
-from busbw.draw.machine import described, draw_topology
+from busbw.draw.machine import draw_topology
 from busbw.draw.overlaps import overlaps
 from busbw.draw.scene import Line, Scene
 from busbw.errors import UsageError

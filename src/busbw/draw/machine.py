@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from busbw.core.topology import BASES, DEVICE_KINDS, LINK_KINDS, Topology
+from busbw.core.topology import LINK_KINDS, Topology
+from busbw.draw.captions import LINK_NAMES, MARGIN, contents, described, foot, head
 from busbw.draw.grid import draw_grid, is_grid
 from busbw.draw.host import (
     LANE,
@@ -27,13 +28,11 @@ from busbw.draw.host import (
 )
 from busbw.draw.loads import Usage
 from busbw.draw.network import Band, levels, shown_hosts
-from busbw.draw.scene import LEADING, Box, Item, Line, Scene, Text, text_lines
+from busbw.draw.scene import Box, Item, Line, Scene, Text
 from busbw.draw.wires import LABEL_SIZE, LABEL_STEP, Wires
 from busbw.errors import UsageError
-from busbw.plots.text import text_width, wrap
-from busbw.units import format_rate
 
-MARGIN, PAD, TITLE_SIZE, TEXT_SIZE, HOST_TITLE = 16.0, 14.0, 17.0, 12.0, 22.0
+PAD, HOST_TITLE = 14.0, 22.0
 COLLAPSED_WIDTH, COLLAPSED_HEIGHT, COLLAPSED_GAP = 92.0, 62.0, 12.0
 BAND_HEIGHT = 26.0
 LEAST_WIDTH, MOST_LEAVES = 520.0, 72
@@ -50,35 +49,13 @@ def draw_topology(topology: Topology, usage: Usage | None = None) -> Scene:
         drawing.draw()
         body, width, height = drawing.items(), drawing.width, drawing.height
     inner = max(width, LEAST_WIDTH)
-    head, top = _head(topology, usage, inner)
-    foot, bottom = _foot(topology, inner)
+    above, top = head(topology, usage, inner)
+    below, bottom = foot(topology, inner)
     left = MARGIN + (inner - width) / 2
-    items = [*head, *(item.moved(left, top) for item in body)]
-    items += [item.moved(MARGIN, top + height + 14) for item in foot]
+    items = [*above, *(item.moved(left, top) for item in body)]
+    items += [item.moved(MARGIN, top + height + 14) for item in below]
     title = topology.name
     return Scene(title, described(topology), inner + 2 * MARGIN, top + height + 14 + bottom + MARGIN, tuple(items))
-
-
-def described(topology: Topology) -> str:
-    """How many devices of each kind there are: `8 GPUs, 2 CPUs, 4 PCIe switches, on 1 host.`"""
-    counts = Counter(topology.device_kind.tolist())
-    named = [
-        f"{counts[index]} {_PLURALS[kind] if counts[index] != 1 else _SINGULARS[kind]}"
-        for index, kind in enumerate(DEVICE_KINDS)
-        if counts[index]
-    ]
-    hosts = len(topology.hosts)
-    return ", ".join(named) + (f", on {hosts} host{'s' if hosts != 1 else ''}." if hosts else ".")
-
-
-_SINGULARS = {
-    "gpu": "GPU", "pcie_switch": "PCIe switch", "nvswitch": "NVSwitch", "cpu": "CPU", "memory": "memory", "nic": "NIC",
-    "network_switch": "network switch", "process": "process",
-}  # fmt: skip
-_PLURALS = {
-    "gpu": "GPUs", "pcie_switch": "PCIe switches", "nvswitch": "NVSwitches", "cpu": "CPUs", "memory": "memories", "nic": "NICs",
-    "network_switch": "network switches", "process": "processes",
-}  # fmt: skip
 
 
 def _fastest(topology: Topology) -> float:
@@ -199,7 +176,7 @@ class _Drawing:
         if len(places) > 2 and len(pairs) == len(places) * (len(places) - 1) // 2 and len(rates) == 1:
             kind = LINK_KINDS[int(topology.link_kind[next(iter(pairs.values()))])]
             links = {place: [link for pair, link in pairs.items() if place in pair] for place in places}
-            text = f"{_LINK_NAMES[kind]}, every GPU to every other"
+            text = f"{LINK_NAMES[kind]}, every GPU to every other"
             band = Band(text, "", {host.leaves[place]: links[place] for place in places}, is_device=False)
             return self.band(host, band, ports, y, y)
         deepest = y
@@ -327,7 +304,7 @@ class _Drawing:
         """Boxes for other hosts, at the height of the host's lower edge."""
         out = []
         for name, members in others:
-            out.append((self.small_box(name, _contents(self.topology, members), bottom), members))
+            out.append((self.small_box(name, contents(self.topology, members), bottom), members))
         if more:
             self.small_box(f"+ {more} more", ["not drawn"], bottom)
         return out
@@ -384,63 +361,3 @@ class _Ports:
         offset = next((t for t in tries if all(abs(t - u) >= 4 for u in used)), tries[-1])
         used.append(offset)
         return box.centre[0] + offset
-
-
-def _contents(topology: Topology, members: Sequence[int]) -> list[str]:
-    counts = Counter(DEVICE_KINDS[int(topology.device_kind[device])] for device in members)
-    shown = [kind for kind in ("gpu", "process", "nic") if counts[kind]]
-    return [f"{counts[kind]} {_PLURALS[kind] if counts[kind] != 1 else _SINGULARS[kind]}" for kind in shown]
-
-
-def _head(topology: Topology, usage: Usage | None, width: float) -> tuple[list[Item], float]:
-    items = text_lines(MARGIN, MARGIN, [clipped(topology.name, width, TITLE_SIZE, True)], TITLE_SIZE, bold=True)
-    y = MARGIN + TITLE_SIZE * LEADING
-    sentences = [(described(topology), "quiet")]
-    if usage is not None:
-        sentences.append((usage.words, "ink"))
-    for sentence, role in sentences:
-        lines = wrap(sentence, width, TEXT_SIZE)
-        items += text_lines(MARGIN, y, lines, TEXT_SIZE, role)
-        y += len(lines) * TEXT_SIZE * LEADING
-    return items, y + 12
-
-
-def _foot(topology: Topology, width: float) -> tuple[list[Item], float]:
-    """What each colour of link is, how fast, on what ground; and what the machine's notes say."""
-    items: list[Item] = []
-    x = y = 0.0
-    for index, kind in enumerate(LINK_KINDS):
-        links = np.flatnonzero(topology.link_kind == index)
-        if not len(links):
-            continue
-        words = f"{_LINK_NAMES.get(kind, kind)} {_range(topology, links)}"
-        room = 30 + text_width(words, TEXT_SIZE - 0.5)
-        if x and x + room > width:
-            x, y = 0.0, y + 20
-        items.append(Line(((x, y + 8), (x + 22, y + 8)), "memory link" if kind == "memory" else kind, 4))
-        items.append(Text(x + 28, y + 8, words, TEXT_SIZE - 0.5, role="quiet"))
-        x += room + 18
-    y += 24 if len(items) else 0
-    said = "Numbers at links are GB/s each way" if topology.link_count else ""
-    if topology.link_count and np.isfinite(topology.duplex_Bps).any():
-        said += "; “both” is what both directions carry together"
-    for sentence in (said, f"Source: {topology.source}" if topology.source else "", *topology.notes):
-        if sentence:
-            lines = wrap(f"{sentence[0].upper()}{sentence[1:]}.".replace("..", "."), width, TEXT_SIZE - 1)
-            items += text_lines(0, y, lines, TEXT_SIZE - 1, "quiet")
-            y += len(lines) * (TEXT_SIZE - 1) * LEADING
-    return items, y
-
-
-_LINK_NAMES = {
-    "nvlink": "NVLink", "xgmi": "xGMI", "c2c": "C2C", "pcie": "PCIe", "local": "inside a device", "memory": "memory",
-    "socket": "between sockets", "network": "network",
-}  # fmt: skip
-
-
-def _range(topology: Topology, links: np.ndarray) -> str:
-    rates = np.concatenate([topology.forward_Bps[links], topology.backward_Bps[links]])
-    low, high = float(rates.min()), float(rates.max())
-    basis = "/".join(sorted({BASES[int(i)] for i in topology.link_basis[links]}))
-    speed = format_rate(high) if low == high else f"{low / 1e9:.3g} to {format_rate(high)}"
-    return f"{speed} ({basis})"
