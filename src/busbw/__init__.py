@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from busbw.pricing import price
     from busbw.report import html_report
     from busbw.sim import Prediction, simulate
+    from busbw.sim.calibrating import Calibration, calibrate
     from busbw.topologies import read_topology
     from busbw.traces import capture
 
@@ -52,6 +53,7 @@ __all__ = [
     "Bill",
     "Bills",
     "BusbwError",
+    "Calibration",
     "Call",
     "Collective",
     "Comparison",
@@ -82,6 +84,7 @@ __all__ = [
     "UsageError",
     "WrongResult",
     "__version__",
+    "calibrate",
     "capture",
     "check",
     "compare",
@@ -100,6 +103,11 @@ __all__ = [
 _HOMES = {
     "Bill": "busbw.core.bill",
     "Bills": "busbw.core.bill",
+    "Line": "busbw.core.bill",
+    "Model": "busbw.core.plan",
+    "Tensor": "busbw.core.plan",
+    "price": "busbw.pricing",
+    "Calibration": "busbw.sim.calibrating",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -120,6 +128,7 @@ _HOMES = {
     "Summary": "busbw.core.summary",
     "Tensor": "busbw.core.plan",
     "capture": "busbw.traces",
+    "calibrate": "busbw.sim.calibrating",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from busbw.core.topology import PATH_CLASSES, Topology
+from busbw.core.topology import PATH_CLASSES, PathPolicy, Topology
 from busbw.errors import BusbwError
 from busbw.topologies import all_presets, read_topology
 
@@ -263,3 +263,10 @@ def test_bad_expressions_get_one_clear_line(spec: str, message: str) -> None:
     with pytest.raises(BusbwError, match=message) as caught:
         read_topology(spec)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["switch(gpus=4)", "ring(gpus=4)", "dragonfly", "fat-tree(hosts=4)"])
+def test_a_policy_that_the_machine_cannot_follow_is_refused(spec: str) -> None:
+    machine = read_topology(spec).changed(policies={"network": PathPolicy("memory")})
+    with pytest.raises(BusbwError, match=r"network traffic .*via memory, but"):
+        machine.routes([0], [1])

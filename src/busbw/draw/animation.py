@@ -153,10 +153,8 @@ def _said(play: Replay, step: Step) -> str:
         last = move.source_slot + move.length - 1
         one = move.length == 1
         slots = f"slot {move.source_slot}" if one else f"slots {move.source_slot}–{last}"
-        if move.reduces:
-            done = "is added" if one else "are added"
-        else:
-            done = "replaces" if one else "replace"
+        added, replaced = ("is added", "replaces") if one else ("are added", "replace")
+        done = added if move.reduces else replaced
         parts.append(f"{ends[0]} → {ends[1]}: {slots} {done}")
     more = len(step.moves) - 4
     return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")

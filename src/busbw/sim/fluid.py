@@ -145,9 +145,9 @@ class Fluid:
         latency = wires = reducing = 0.0
         while message >= 0:
             alpha = float(self.routes.latency_s[self.connection[message]])
-            latency += alpha
             wires += float(end[message] - start[message]) - alpha
-            if by_data:
+            if by_data:  # where it was the turn only, what came next began when the last byte had left
+                latency += alpha
                 adds = float(reduce_s[message])
                 reducing += adds
                 wires += float(done[message] - end[message]) - adds  # waited for an earlier addition

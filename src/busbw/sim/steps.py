@@ -43,14 +43,15 @@ class Steps:
             rung = max(rung, 0 if pattern.all_pairs or pattern.note else 1 if step.lockstep else 2)
             notes += [note for note in (pattern.note, step.note) if note and note not in notes]
             wires_s = step.time_s - step.latency_s - step.reduce_s
-            for name, seconds in (("latency", step.latency_s), ("wires", wires_s), ("reducing", step.reduce_s)):
-                spent[name] += pattern.times * seconds
+            spent["latency"] += pattern.waits * step.latency_s
+            spent["wires"] += pattern.times * wires_s
+            spent["reducing"] += pattern.times * step.reduce_s
             if step.binding != NO_WIRE:
                 here = pattern.times * wires_s
                 waited[step.binding] += here
                 if here > longest.get(step.binding, (-1.0, pattern))[0]:
                     longest[step.binding] = (here, pattern)
-            ends = now + pattern.times * step.time_s
+            ends = now + pattern.times * (step.time_s - step.latency_s) + pattern.waits * step.latency_s
             spans.append(Span(pattern.label, now, ends, pattern.times, binding_name(self.topology, step.binding)))
             now = ends
             if not pattern.all_pairs:

@@ -1,7 +1,7 @@
 """Flows on a machine: their routes, what they load, and when the last of a pattern has ended.
 
-A message pays its latency first and loads its wires then, for its bytes and `Costs.half_rate_bytes` more. Rates are
-max-min fair at every moment. Equal flows that begin together (a lockstep step) end with those on the fullest wire, so
+A message loads its wires for its bytes and `Costs.half_rate_bytes` more, and arrives its latency after the last byte has left.
+Rates are max-min fair at every moment. Equal flows that begin together (a lockstep step) end with those on the fullest wire, so
 that their time is latency + bytes x max(flows / capacity); any others are followed from event to event.
 """
 
@@ -146,42 +146,25 @@ class Wires:
         return Step(reduced, latency, reduced - time_s, binding, True)
 
     def _events(self, found: Routes, amount: Floats) -> tuple[Floats, str]:
-        """[flows] when each flow ends."""
+        """[flows] when each flow has arrived."""
         left = amount.astype(np.float64, copy=True)
-        starts = found.latency_s
-        ends = np.full(len(left), np.inf)
-        empty = (np.diff(found.offsets) == 0) & np.isinf(found.cap_Bps)
-        ends[empty] = starts[empty]
-        waiting = np.unique(starts[~empty])
-        now, index, events, slack, note = 0.0, 0, 0, SAME, ""
-        running = np.zeros(len(left), np.bool_)
-        done = empty.copy()
-        while not done.all():
-            if not running.any():
-                now = float(waiting[index])
-            while index < len(waiting) and waiting[index] <= now * (1 + SAME):
-                index += 1
-            running = ~done & (starts <= now * (1 + SAME))
+        ends = np.zeros(len(left))
+        running = (np.diff(found.offsets) > 0) | np.isfinite(found.cap_Bps)
+        now, events, slack, note = 0.0, 0, SAME, ""
+        while running.any():
             flows = np.flatnonzero(running)
             rates = self._rates(found, flows)
-            until = float((left[flows] / rates).min())
-            if index < len(waiting) and float(waiting[index]) - now < until * (1 - SAME):
-                until = float(waiting[index]) - now
-                left[flows] -= rates * until
-                now = float(waiting[index])
-                running = ~done & (starts <= now * (1 + SAME))
-                continue
+            needed = left[flows] / rates
+            until = float(needed.min())
             events += 1
             if events == MANY_EVENTS:
                 slack, note = ROUGHLY, f"ends within {ROUGHLY:.1%} of each other are counted together"
-            ending = left[flows] / rates <= until + slack * (now + until)
+            ending = needed <= until + slack * (now + until)
+            ends[flows[ending]] = now + needed[ending]
             left[flows] -= rates * until
             now += until
-            # Those that are counted together end when they would have at their rates, or else a little late.
-            ends[flows[ending]] = now + np.maximum(left[flows[ending]], 0.0) / rates[ending]
-            done[flows[ending]] = True
-            running = ~done & (starts <= now)
-        return ends, note
+            running[flows[ending]] = False
+        return ends + found.latency_s, note
 
     def _rates(self, found: Routes, flows: Ints) -> Floats:
         lengths = np.diff(found.offsets)
@@ -213,7 +196,7 @@ def _key(*arrays: np.ndarray) -> bytes:
 
 def _alike(values: Floats) -> bool:
     low, high = float(values.min()), float(values.max())
-    return low == high or high - low <= SAME * abs(high)
+    return low == high or (high < np.inf and high - low <= SAME * abs(high))
 
 
 def _after_reducing(pattern: Pattern, ends: Floats, sizes: Floats, gamma: float) -> float:

@@ -10,12 +10,12 @@ from statistics import median
 import numpy as np
 
 from busbw.core.measurement import Measurement, Results
-from busbw.core.topology import PATH_CLASSES, Costs, Floats, Ints, Topology
+from busbw.core.topology import Floats, Ints, Topology
 from busbw.errors import UsageError
 from busbw.sim.calibrating.calibration import Calibration, LeftOut, Parameter, RivalFit, rate_parameter
 from busbw.sim.calibrating.curves import Key, Rows, Terms, terms_of, usable_rows
 from busbw.sim.calibrating.equations import Equations
-from busbw.sim.calibrating.groups import Column, columns_of, with_budgets, with_speeds
+from busbw.sim.calibrating.groups import ANY, Column, columns_of, with_budgets, with_speeds
 from busbw.sim.calibrating.least_squares import Bounds, Fitted, bounds, fit, soft_loss
 from busbw.sim.calibrating.rivals import Rival, Tell, rivals_of, what_decides
 from busbw.units import MIB
@@ -24,9 +24,9 @@ PLATEAU_BYTES = 16 * MIB
 LEAST_ROWS = 8
 GOOD_MEDIAN, GOOD_LARGEST = 0.05, 0.15
 """Plateaus that are reproduced: half of them within the first, all within the second."""
-TIES, REFUTES = 1.25, 4.0
+TIES, REFUTES = 1.25, 2.0
 """Ratios of losses up to which two descriptions tie, and from which the worse one is refuted if it is not good either."""
-STARTS = 3
+STARTS, TURNS = 3, 4
 
 
 def calibrate(
@@ -34,14 +34,15 @@ def calibrate(
     results: Results | Sequence[Results] | Sequence[Measurement],
     *,
     rivals: Sequence[str] | None = None,
+    leave_out: bool = True,
     tell: Tell = lambda name: None,
 ) -> Calibration:
     """Fit a machine's speeds and costs to measured rows, by relative least squares.
 
     `topology` gives the shape: which links there are. Its speeds stay where a description does not ask for them. Each
     rival description (those of `rivals.py` that the machine allows, or the `rivals` named) has at most 5 parameters. The
-    rows are taken as done by the algorithm in their label, or by what NCCL does by and large. Raises UsageError where
-    too few rows can be used.
+    rows are taken as done by the algorithm in their label, or by what NCCL does by and large. With `leave_out` the best one
+    is fitted again without each op, and without each N. Raises UsageError where too few rows can be used.
     """
     rows = usable_rows(_measurements(results), topology)
     if len(rows.keys) < LEAST_ROWS:
@@ -65,11 +66,12 @@ def calibrate(
     fits.sort(key=lambda each: _rank(each[1].loss, least))
     judged = _judged([each for _, each in fits])
     best = fits[0][0]
-    tell("left out by turns")
+    if leave_out:
+        tell("left out by turns")
     return Calibration(
         rivals=tuple(judged),
-        left_out=tuple(_left_out(best, plateau)),
-        reducing=_reducing(best),
+        left_out=tuple(_left_out(best, plateau)) if leave_out else (),
+        reducing=_reducing(best, plateau),
         rows=len(rows.keys),
         plateau_bytes=plateau,
         notes=(*rows.left_out, *_about(best)),
@@ -128,21 +130,61 @@ class _Task:
         return Equations(rows, self.terms, which, self.free, (*self.rival.costs, *more))
 
 
-def _solve(equations: Equations) -> Fitted:
-    """The best of fits from several starts: capacities just needed, and a little more of each by turns."""
-    start = equations.start()
+def _solve(task: _Task, keep: np.ndarray | None, plateau: int, more: tuple[str, ...] = ()) -> _Solved:
+    """Speeds from the plateaus, costs from all rows, by turns until both stay: small rows have their own causes."""
+    everything = task.equations(keep, more)
+    large = everything.rows.size_bytes >= plateau
+    mask = np.ones(len(task.rows.keys), np.bool_) if keep is None else keep.copy()
+    chosen = np.flatnonzero(mask)
+    mask[chosen[~large]] = False
+    plateaus = task.equations(mask, more)
+    is_cost = np.array([False] * len(task.free) + [name in _TIMES for name in everything.costs])
+    start = plateaus.start()
+    start[is_cost] = everything.start()[is_cost]
     rng = np.random.default_rng(0)
-    starts = [start, *(start + rng.uniform(-0.1, 0.4, len(start)) for _ in range(STARTS - 1))]
-    return min((fit(equations.errors, each) for each in starts), key=lambda each: each.loss)
+    found: list[Fitted] = []
+    for number in range(STARTS):
+        at = start if number == 0 else start + rng.uniform(-0.1, 0.4, len(start))
+        for _ in range(TURNS):
+            at = fit(plateaus.errors, at, held=is_cost).parameters
+            before, at = at, fit(everything.errors, at, held=~is_cost).parameters
+            if np.abs(at - before).max(initial=0.0) < 1e-6:
+                break
+        found.append(fit(plateaus.errors, at, held=is_cost))
+    best = min(found, key=lambda each: each.loss)
+    return _Solved(everything, plateaus, is_cost, best.parameters)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solved:
+    """The parameters, with the equations that speeds and costs were taken from."""
+
+    everything: Equations
+    plateaus: Equations
+    is_cost: np.ndarray
+    parameters: Floats
+
+    def limits(self) -> list[Bounds]:
+        """Intervals: of speeds from the plateaus, with costs held; of costs from all rows, with speeds held."""
+        out: list[Bounds] = []
+        sides = []
+        for equations, held in ((self.plateaus, self.is_cost), (self.everything, ~self.is_cost)):
+            errors = equations.errors(self.parameters[None])
+            fitted = Fitted(self.parameters, float(soft_loss(errors)[0]), errors[0])
+            names = {key: i for i, key in enumerate(dict.fromkeys(equations.rows.keys))}
+            groups = np.array([names[key] for key in equations.rows.keys])
+            sides.append(bounds(equations.errors, fitted, groups, held))
+        for k, cost in enumerate(self.is_cost.tolist()):
+            limit = sides[1 if cost else 0][k]
+            assert limit is not None
+            out.append(limit)
+        return out
 
 
 def _fitted(task: _Task, plateau: int) -> RivalFit:
-    equations = task.equations()
-    found = _solve(equations)
-    names = {key: i for i, key in enumerate(dict.fromkeys(task.rows.keys))}
-    groups = np.array([names[key] for key in task.rows.keys])
-    limits = bounds(equations.errors, found, groups)
-    errors = _plateaus(task.rows, found.errors, plateau)
+    found = _solve(task, None, plateau)
+    limits = found.limits()
+    errors = _plateaus(task.rows, found.everything.errors(found.parameters[None])[0], plateau)
     logs = np.log1p(np.array(list(errors.values())))
     return RivalFit(
         rival=task.rival,
@@ -163,7 +205,7 @@ def _plateaus(rows: Rows, errors: Floats, plateau: int) -> dict[Key, float]:
     return {key: median(values) for key, values in found.items()}
 
 
-def _parameters(task: _Task, found: Fitted, limits: Sequence[Bounds]) -> list[Parameter]:
+def _parameters(task: _Task, found: _Solved, limits: Sequence[Bounds]) -> list[Parameter]:
     out = []
     names = [task.columns[i].name for i in task.free] + list(task.rival.costs)
     for name, value, limit in zip(names, found.parameters.tolist(), limits, strict=True):
@@ -174,37 +216,64 @@ def _parameters(task: _Task, found: Fitted, limits: Sequence[Bounds]) -> list[Pa
 
 
 def _parameter(name: str, value: float, low: float | None, high: float | None) -> Parameter:
-    if name in ("launch", "message", "reducing"):
-        unit, factor = ("ps/B", 1e12) if name == "reducing" else ("us", 1e6)
-        return Parameter(
-            name, unit, value * factor, None if low is None else low * factor, None if high is None else high * factor
-        )
-    return rate_parameter("cap of a flow" if name == "cap" else name, value, low, high)
+    if ":" in name:
+        kind, _, path_class = name.partition(":")
+        told = "that is added, " if kind == "adding" else ""
+        return rate_parameter(f"one {path_class} flow {told}at most", value, low, high)
+    if name in _TIMES:
+        text, unit, factor = _TIMES[name]
+        ends = [None if end is None else end * factor for end in (low, high)]
+        return Parameter(text, unit, value * factor, *ends)
+    return rate_parameter(name, value, low, high)
 
 
-def _machine(task: _Task, found: Fitted, limits: Sequence[Bounds]) -> Topology:
-    """The machine with what was found. A speed that no row bounds from above stays as it was described."""
+_TIMES = {
+    "launch": ("launch, a call", "us", 1e6),
+    "message": ("a message", "us", 1e6),
+    "latency": ("a message, and a call", "us", 1e6),
+    "reducing": ("adding", "ps/B", 1e12),
+}
+
+
+def _machine(task: _Task, found: _Solved, limits: Sequence[Bounds]) -> Topology:
+    """The machine with what was found. What no row bounds from above stays as it was described."""
+    idle = _idle(found, limits)
     values = np.exp(found.parameters)
-    speeds = {}
-    for k, i in enumerate(task.free):
-        if not math.isinf(limits[k].high) or task.columns[i].way == "both":
-            speeds[task.columns[i]] = float(values[k]) if not math.isinf(limits[k].high) else math.inf
+    speeds = {
+        task.columns[i]: math.inf if idle[k] else float(values[k])
+        for k, i in enumerate(task.free)
+        if not idle[k] or task.columns[i].way == "both"
+    }
     machine = with_speeds(task.machine, speeds)
     cost = dict(zip(task.rival.costs, values[len(task.free) :].tolist(), strict=True))
-    if "cap" in cost:
-        policies = {
-            name: replace(machine.policy(name), cap_Bps=cost["cap"], basis="measured") for name in PATH_CLASSES[1:]
-        }
-        machine = machine.changed(policies=policies)
-    costs = Costs(
-        launch_s=cost.get("launch", 0.0),
-        message_s=cost.get("message", 0.0),
-        reduce_s_per_byte=machine.costs.reduce_s_per_byte,
-        half_rate_bytes=machine.costs.half_rate_bytes,
-        basis="measured",
+    policies = dict(machine.policies)
+    for name, value in cost.items():
+        kind, _, path_class = name.partition(":")
+        if path_class and not idle[len(task.free) + task.rival.costs.index(name)]:
+            field = "adding_cap_Bps" if kind == "adding" else "cap_Bps"
+            policies[path_class] = replace(machine.policy(path_class), **{field: value}, basis="measured")
+    machine = machine.changed(policies=policies)
+    both = cost.get("latency", 0.0)
+    costs = replace(
+        machine.costs, launch_s=cost.get("launch", both), message_s=cost.get("message", both), basis="measured"
     )
     notes = [f"calibrated on {len(task.rows.keys)} rows as {task.rival.name}: {task.rival.text}"]
     return machine.changed(costs=costs, notes=tuple(notes), name=f"{machine.name}, calibrated")
+
+
+def _idle(found: _Solved, limits: Sequence[Bounds]) -> list[bool]:
+    """Speeds that can be without limit, all of them at once, and no row is the worse for it."""
+    at = found.parameters.copy()
+    allowed = 1.02 * float(soft_loss(found.plateaus.errors(at[None]))[0]) + 1e-12
+    idle = []
+    for k, (limit, is_cost) in enumerate(zip(limits, found.is_cost.tolist(), strict=True)):
+        trial = at.copy()
+        trial[k] = math.log(ANY)
+        can = not is_cost and math.isinf(limit.high)
+        can = can and float(soft_loss(found.plateaus.errors(trial[None]))[0]) <= allowed
+        at = trial if can else at
+        idle.append(can)
+    return idle
 
 
 def _judged(fits: list[RivalFit]) -> list[RivalFit]:
@@ -237,7 +306,7 @@ def _left_out(task: _Task, plateau: int) -> list[LeftOut]:
             continue
         for value in values:
             gone = np.array([key[part] == value for key in task.rows.keys])
-            found = _solve(task.equations(~gone))
+            found = _solve(task, ~gone, plateau)
             rest = task.equations(gone)
             errors = rest.errors(found.parameters[None])[0]
             predicted = _plateaus(rest.rows, errors, plateau)
@@ -246,14 +315,12 @@ def _left_out(task: _Task, plateau: int) -> list[LeftOut]:
     return out
 
 
-def _reducing(task: _Task) -> Parameter | None:
+def _reducing(task: _Task, plateau: int) -> Parameter | None:
     """What adding a byte costs, beside all other parameters."""
     if not any(terms.reduced.any() for terms in task.terms):
         return None
-    equations = task.equations(more=("reducing",))
-    found = _solve(equations)
-    names = {key: i for i, key in enumerate(dict.fromkeys(task.rows.keys))}
-    limit = bounds(equations.errors, found, np.array([names[key] for key in task.rows.keys]))[-1]
+    found = _solve(task, None, plateau, ("reducing",))
+    limit = found.limits()[-1]
     low = None if math.isinf(limit.low) else math.exp(limit.low)
     high = None if math.isinf(limit.high) else math.exp(limit.high)
     return _parameter("reducing", math.exp(float(found.parameters[-1])), low, high)

@@ -1,8 +1,7 @@
 """Rows of results as equations: what each says of a machine's speeds and costs.
 
 T = launch + sum over the steps of the schedule of (latency + message + S x the fullest column + reducing). Pipelines (broadcast
-and reduce along a ring) are taken with the best number of chunks K for their size: (N - 2 + K)(a + S m / K) is least, at
-(N - 2) a + S m + 2 sqrt((N - 2) a S m), with a = latency + message and m the seconds a byte.
+and reduce along a ring) are taken as of many small chunks: latency + message for each rank on the way, and S x the fullest.
 """
 
 from __future__ import annotations
@@ -15,15 +14,17 @@ import numpy as np
 from busbw.algorithms.spec import Spec, parse_algorithm
 from busbw.core.measurement import Measurement
 from busbw.core.schedule import Schedule
-from busbw.core.topology import Floats, Topology
+from busbw.core.topology import PATH_CLASSES, Floats, Topology
 from busbw.errors import UsageError
 from busbw.sim.calibrating.groups import Column, most_on
-from busbw.sim.patterns import patterns
+from busbw.sim.patterns import Pattern, patterns
 from busbw.sim.simulate import default_algorithm
 from busbw.sim.wires import Wires
 
 MOST_RANKS = 64
 """Results of larger groups are left out: their schedules take long, and say little of links that smaller ones do not."""
+
+_CLASSES = len(PATH_CLASSES)
 
 Key = tuple[str, int]
 """Collective and N."""
@@ -42,7 +43,9 @@ class Terms:
     fixed_loads: Floats
     """[steps] seconds a byte of the fullest resource whose speed is not asked for."""
     caps: Floats
-    """[steps] share of S of the largest flow with a cap, a column of its own for each path class that has one."""
+    """[steps, path classes] share of S of the largest flow of each class."""
+    adding: Floats
+    """[steps, path classes] the same, of flows that their target adds."""
     reduced: Floats
     """[steps] share of S that a rank adds."""
     fill: float
@@ -133,7 +136,8 @@ def terms_of(row: Measurement, topology: Topology, columns: Sequence[Column], fr
         if is_free:
             capacities[list(column.resources)] = np.inf
     fill, steps = _steps(schedule)
-    times, latency, loads, fixed, caps, reduced = [], [], [], [], [], []
+    times, latency, loads, fixed, reduced = [], [], [], [], []
+    caps, adding = [], []
     for pattern, count in steps:
         if not len(pattern.source):
             continue
@@ -144,16 +148,19 @@ def terms_of(row: Measurement, topology: Topology, columns: Sequence[Column], fr
         loads.append([most_on(load, column) for column in columns])
         with np.errstate(invalid="ignore"):
             fixed.append(float((load / capacities).max()))
-        caps.append([_largest(pattern.share, found.path_class == c) for c in range(6)])
-        adds = np.bincount(pattern.target, pattern.share * pattern.reduces, minlength=1)
-        reduced.append(float(adds.max()))
+        caps.append([_largest(pattern.share, found.path_class == c) for c in range(_CLASSES)])
+        adds = pattern.reduces & (pattern.target >= 0)
+        adding.append([_largest(pattern.share, adds & (found.path_class == c)) for c in range(_CLASSES)])
+        sums = np.bincount(pattern.target[adds], pattern.share[adds], minlength=1)
+        reduced.append(float(sums.max()))
     return Terms(
         (call.collective, call.world_size),
         np.array(times, np.float64),
         np.array(latency),
         np.array(loads).reshape(len(times), len(columns)),
         np.array(fixed),
-        np.array(caps).reshape(len(times), 6),
+        np.array(caps).reshape(len(times), _CLASSES),
+        np.array(adding).reshape(len(times), _CLASSES),
         np.array(reduced),
         fill,
     )
@@ -163,13 +170,13 @@ def _largest(share: Floats, chosen: np.ndarray) -> float:
     return float(share[chosen].max()) if chosen.any() else 0.0
 
 
-def _steps(schedule: Schedule):  # type: ignore[no-untyped-def]
+def _steps(schedule: Schedule) -> tuple[float, list[tuple[Pattern, float]]]:
     """(fill, [(pattern, times)]): a lone pipeline is its full step, of the whole of S."""
     phases = schedule.phases
     if len(phases) == 1 and phases[0].begin is not None and phases[0].end is not None:
         phase = phases[0]
-        count = int((phase.end - phase.begin)[0])
-        if (phase.end - phase.begin == count).all() and count >= 1:
+        count = int(phase.repeats[0])
+        if (phase.repeats == count).all() and count >= 1:
             one = replace(phase, begin=None, end=None, times=count)
             (pattern,) = patterns(replace(schedule, phases=(one,)))
             return float(phase.times - count), [(replace(pattern, share=pattern.share * count), 1.0)]

@@ -20,7 +20,7 @@ import numpy as np
 from busbw.core.student_t import student_t
 from busbw.core.topology import Floats
 
-SOFT = 0.05
+SOFT = 0.02
 ROUNDS = 60
 FARTHEST = math.log(100.0)
 """How far a profile is followed from the best value, as a factor's logarithm."""
@@ -112,14 +112,17 @@ def _together(errors: Errors, at: Floats, best: float, moves: np.ndarray) -> tup
     return at, best
 
 
-def bounds(errors: Errors, fitted: Fitted, groups: np.ndarray) -> list[Bounds]:
-    """A profile for each parameter; `groups` [rows] tells which rows are of one curve, and may be wrong together."""
-    count, rows = len(fitted.parameters), len(fitted.errors)
+def bounds(errors: Errors, fitted: Fitted, groups: np.ndarray, held: np.ndarray) -> list[Bounds | None]:
+    """A profile for each parameter that is not held; `groups` [rows] tells which rows are of one curve and err together."""
+    count, rows = int((~held).sum()), len(fitted.errors)
     degrees = max(rows - count, 1)
     quantile = student_t(0.975, degrees) ** 2
     allowed = max(fitted.loss, rows * 1e-12) * (1 + quantile / degrees * _in_common(fitted.errors, groups))
     return [
-        Bounds(_edge(errors, fitted, k, -1.0, allowed), _edge(errors, fitted, k, 1.0, allowed)) for k in range(count)
+        None
+        if held[k]
+        else Bounds(_edge(errors, fitted, k, held, -1.0, allowed), _edge(errors, fitted, k, held, 1.0, allowed))
+        for k in range(len(held))
     ]
 
 
@@ -135,9 +138,9 @@ def _in_common(errors: Floats, groups: np.ndarray) -> float:
     return max(1.0, float((means**2 * sizes**2).sum() / sizes.sum()) / variance)
 
 
-def _edge(errors: Errors, fitted: Fitted, k: int, side: float, allowed: float) -> float:
+def _edge(errors: Errors, fitted: Fitted, k: int, others_held: np.ndarray, side: float, allowed: float) -> float:
     """The farthest value on one side that the rows allow; infinite where they allow any."""
-    held = np.zeros(len(fitted.parameters), np.bool_)
+    held = others_held.copy()
     held[k] = True
     at, inside, width = fitted.parameters.copy(), 0.0, 0.01
 

@@ -28,7 +28,7 @@ from busbw.core.topology import (
 )
 from busbw.errors import UsageError
 from busbw.topologies.preset import Parameter, Preset
-from busbw.topologies.regular import NumberedNames, RepeatedDetails, kinds_of, machine
+from busbw.topologies.regular import NumberedNames, RepeatedDetails, kinds_of, machine, must_be_direct
 
 _NIC = DEVICE_KINDS.index("nic")
 _NETWORK = PATH_CLASSES.index("network")
@@ -150,7 +150,8 @@ class Cluster:
     def _half_ways(self, template: Topology, gpu: Ints, *, arrives: bool) -> tuple[Ints, Ints]:
         """For each GPU of a host: [flows, hops] links between it and its NIC, padded with -1; the NIC's number."""
         used, which = np.unique(gpu, return_inverse=True)
-        if len(self.ports) == 1 and template.device_count == 1:
+        if template.device_count == 1:
+            must_be_direct(template, "network")
             return np.zeros((len(gpu), 0), np.int64), np.zeros(len(gpu), np.int64)
         graph = graph_of(template)
         ways, ports = [], []
