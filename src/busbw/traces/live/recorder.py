@@ -275,7 +275,7 @@ class Recorder:
         if device is None:
             return
         if self._cuda_times is None:
-            self._cuda_times = CudaTimes()
+            self._cuda_times = CudaTimes(torch.cuda, torch._C._distributed_c10d.Work.unbox)
         coalescing = group in c10d._world.pg_coalesce_state
         index = torch.cuda.current_device() if device.index is None else device.index
         record.append((index, None if coalescing else self._cuda_times.arrived(index)))
