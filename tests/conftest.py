@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from busbw.host import Host
 
 FUZZ_CASES = int(os.environ.get("BUSBW_FUZZ_CASES", "0"))
 
@@ -38,3 +43,52 @@ def seed_files() -> list[Path]:
     if not found:
         pytest.skip("the post's CSV files do not lie beside this checkout (../shared/data/seed)")
     return found
+
+
+# --- hosts made of text: `base.host`, and files laid over it with one thing changed ---
+
+
+def entries(text: str) -> Iterator[tuple[str, str, str]]:
+    """Of `=== PATH [-> TARGET | absent | hex LENGTH]` and the lines below it: path, what it is, text."""
+    for part in re.split(r"^=== ", text, flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n")
+        match = re.fullmatch(r"(/\S+)(?: (-> .+|absent|hex \d+))?", head)
+        assert match is not None, head
+        yield match[1], match[2] or "", body
+
+
+def write(root: Path, text: str) -> None:
+    for path, kind, body in entries(text):
+        place = root / path[1:]
+        if place.is_symlink() or place.is_file():
+            place.unlink()
+        elif place.is_dir():
+            shutil.rmtree(place)
+        if kind == "absent":
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if kind.startswith("-> "):
+            place.symlink_to(kind[3:])
+        elif kind.startswith("hex "):
+            data = bytearray(int(kind[4:]))
+            for line in body.splitlines():
+                offset, _, digits = line.partition(": ")
+                new = bytes.fromhex(digits)
+                data[int(offset, 16) : int(offset, 16) + len(new)] = new
+            place.write_bytes(data)
+        else:
+            place.write_text(body)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, golden: Path) -> Callable[..., Host]:
+    """The base host with the named changes."""
+
+    def build(*changes: str) -> Host:
+        root = tmp_path / "-".join(("host", *changes))
+        root.mkdir()
+        for name in ("base", *changes):
+            write(root, (golden / "doctor" / f"{name}.host").read_text())
+        return Host(root)
+
+    return build

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from busbw._version import __version__
 
 if TYPE_CHECKING:
+    from busbw.algorithms.spec import Spec, parse_algorithm
     from busbw.bench import measure
     from busbw.comparing import Comparison, Gate, check, compare
     from busbw.core.bill import Bill, Bills, Line
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.plan import Model, Tensor
+    from busbw.core.schedule import Schedule
+    from busbw.core.sketch import Sketch
     from busbw.core.summary import Summary
+    from busbw.core.topology import Topology
+    from busbw.core.verify import verify
     from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
@@ -39,12 +44,16 @@ if TYPE_CHECKING:
     from busbw.formats import read_results
     from busbw.pricing import price
     from busbw.report import html_report
+    from busbw.sim import Prediction, simulate
+    from busbw.sim.calibrating import Calibration, calibrate
+    from busbw.topologies import read_topology
     from busbw.traces import capture
 
 __all__ = [
     "Bill",
     "Bills",
     "BusbwError",
+    "Calibration",
     "Call",
     "Collective",
     "Comparison",
@@ -61,15 +70,21 @@ __all__ = [
     "MeasurementError",
     "MissingDependency",
     "Model",
+    "Prediction",
     "RankLost",
     "RankMismatch",
     "Results",
     "Run",
+    "Schedule",
+    "Sketch",
+    "Spec",
     "Summary",
     "Tensor",
+    "Topology",
     "UsageError",
     "WrongResult",
     "__version__",
+    "calibrate",
     "capture",
     "check",
     "compare",
@@ -77,8 +92,12 @@ __all__ = [
     "fit",
     "html_report",
     "measure",
+    "parse_algorithm",
     "price",
     "read_results",
+    "read_topology",
+    "simulate",
+    "verify",
 ]
 
 _HOMES = {
@@ -88,6 +107,7 @@ _HOMES = {
     "Model": "busbw.core.plan",
     "Tensor": "busbw.core.plan",
     "price": "busbw.pricing",
+    "Calibration": "busbw.sim.calibrating",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -96,18 +116,32 @@ _HOMES = {
     "Facts": "busbw.core.finding",
     "Finding": "busbw.core.finding",
     "Gate": "busbw.comparing",
+    "Line": "busbw.core.bill",
     "Measurement": "busbw.core.measurement",
+    "Model": "busbw.core.plan",
+    "Prediction": "busbw.sim",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
+    "Schedule": "busbw.core.schedule",
+    "Sketch": "busbw.core.sketch",
+    "Spec": "busbw.algorithms.spec",
     "Summary": "busbw.core.summary",
+    "Tensor": "busbw.core.plan",
+    "Topology": "busbw.core.topology",
     "capture": "busbw.traces",
+    "calibrate": "busbw.sim.calibrating",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
     "explain": "busbw.findings",
     "fit": "busbw.costs",
     "html_report": "busbw.report",
     "measure": "busbw.bench",
+    "parse_algorithm": "busbw.algorithms.spec",
+    "price": "busbw.pricing",
     "read_results": "busbw.formats",
+    "read_topology": "busbw.topologies",
+    "simulate": "busbw.sim",
+    "verify": "busbw.core.verify",
 }
 """Where each name lies; those without an entry are errors."""
 

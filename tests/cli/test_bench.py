@@ -390,3 +390,20 @@ def test_a_csv_that_exists_is_not_replaced_unasked(fake: Run, tmp_path: Path) ->
     assert done.returncode == 2
     assert "exists: add --overwrite" in done.stderr
     assert csv.read_text() == "mine\n"
+
+
+def test_each_row_again_beside_computation(fake: Run, tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    words = ("--op", "all_reduce", "--sizes", "4KiB", "--with-compute", "--fake", "beside=1.5:1.25", "-o", str(path))
+    done = fake(*words)
+    assert done.returncode == 0, done.stderr
+    assert "overlapped calls x1.50 products x1.25" in done.stdout
+    alone, beside = read_results(str(path)).measurements
+    assert alone.beside is None
+    assert beside.beside is not None
+    assert beside.time_s == pytest.approx(1.5 * alone.time_s)
+    assert beside.labels["beside"] == "GEMM 512 fake"
+    again = fake(*words, "--resume")
+    assert again.returncode == 0
+    assert len(read_results(str(path)).measurements) == 2
+    assert fake("--with-compute", "-3").returncode == 2

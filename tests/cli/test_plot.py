@@ -23,7 +23,7 @@ def test_draws_every_figure_into_the_folder_that_was_named(
 ) -> None:
     folder = tmp_path / "new" / "figures"
     assert main(["plot", results, "-o", str(folder), "--theme", "both"]) == 0
-    names = ("busbw_over_size", "scaling_with_n", "time_over_size")
+    names = ("bucketed_sync", "busbw_over_size", "scaling_with_n", "time_over_size", "where_the_time_goes")
     expected = {f"{name}{theme}.{ending}" for name in names for theme in ("", ".dark") for ending in ("svg", "png")}
     assert {path.name for path in folder.iterdir()} == expected
     assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == expected
@@ -56,7 +56,7 @@ def test_op_and_world_choose_rows(results: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--figure", "busbw_over_sise"], "unknown figure 'busbw_over_sise': choose from busbw_over_size"),
+        (["--figure", "busbw_over_sise"], "unknown figure 'busbw_over_sise': choose from all_reduce_against_halves"),
         (["--op", "all_reduces"], "unknown collective 'all_reduces'"),
         (["--world", "two"], "-N 'two': must be one or more numbers of ranks"),
         (["--world", "0"], "-N '0': must be"),
@@ -101,4 +101,4 @@ def test_help_lists_the_figures_and_loads_no_plotting_library() -> None:
     environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "busbw_over_size, scaling_with_n, time_over_size" in done.stdout
+    assert "all_reduce_against_halves, bucketed_sync, busbw_over_size" in done.stdout

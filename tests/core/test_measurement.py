@@ -83,6 +83,7 @@ def test_the_flat_row_has_these_keys_in_this_order() -> None:
         "repeat",
         "origin",
         "source",
+        "beside",
     ]
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from busbw.doctor import COMMANDS, Host, examine
 from busbw.doctor._nvidia import matrix
-from busbw.doctor._pci import control_of_config
 from busbw.doctor.numa_placement import cpus
 from busbw.errors import UsageError
+from busbw.host.pci import control_of_config
 
 
 def test_a_copy_runs_no_command_and_reads_what_was_saved(tmp_path: Path) -> None:

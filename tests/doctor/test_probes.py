@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.doctor import PROBES, Report, examine
-from busbw.doctor._pci import rate_Bps
+from busbw.host.pci import rate_Bps
 
 from .conftest import Machine, numbers, of
 

@@ -13,7 +13,7 @@ Each transfer is put into the first round in which all that it follows is done.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -94,8 +94,54 @@ class _Event:
     before: list[_Event] = field(default_factory=list)
     """What must be done first."""
     level: int = 0
+    block: tuple[int, int] = (-1, -1)
     transfer: _Event | None = None
     """Of the sending half: the transfer that it belongs to."""
+
+    is_operand: bool = False
+    """A copy of what is added to what arrives, to the place of the sum."""
+
+    def meets(self, other: _Event) -> bool:
+        """Whether `other` writes what this one reads or writes, or reads what it writes."""
+        pairs = ((self.from_, other.to), (self.to, other.to), (self.to, other.from_))
+        return any(
+            one[0] == two[0] and one[1] < two[1] + other.count and two[1] < one[1] + self.count for one, two in pairs
+        )
+
+
+def _circles(events: list[_Event]) -> Iterator[list[_Event]]:
+    """Events that wait for each other (mostly single ones), those that others wait for first: Tarjan's algorithm."""
+    index: dict[_Event, int] = {}
+    lowest: dict[_Event, int] = {}
+    stack: list[_Event] = []
+    on_stack: set[_Event] = set()
+    for start in events:
+        if start in index:
+            continue
+        index[start] = lowest[start] = len(index)
+        stack.append(start)
+        on_stack.add(start)
+        path = [(start, iter(start.before))]
+        while path:
+            event, rest = path[-1]
+            following = next(rest, None)
+            if following is None:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[event])
+                if lowest[event] == index[event]:
+                    together: list[_Event] = []
+                    while not together or together[-1] is not event:
+                        together.append(stack.pop())
+                        on_stack.discard(together[-1])
+                    yield together
+            elif following not in index:
+                index[following] = lowest[following] = len(index)
+                stack.append(following)
+                on_stack.add(following)
+                path.append((following, iter(following.before)))
+            elif following in on_stack:
+                lowest[event] = min(lowest[event], index[following])
 
 
 class _Program:
@@ -164,13 +210,21 @@ class _Program:
                     if peer >= 0 and owners.setdefault((key, gpu, peer, channel), tb) != tb:
                         raise self.fail(where, f"{key}={peer} chan={channel} belongs to another thread block too")
                 previous: _Event | None = None
+                done: list[_Event] = []
                 for number, step in enumerate(block.findall("step")):
                     name = f"{where} step {number}"
                     made = list(self._events(gpu, step, peers, name))
                     for event, peer_of, is_send in made:
-                        if previous is not None:
-                            event.before.append(previous)
-                        previous = event
+                        if event.is_operand:  # as soon as it is known, not after what its thread block waits for
+                            event.before += [other for other in done if event.meets(other)]
+                            waits += [(event, at, name) for waiting, at, _ in waits if waiting.block == (gpu, tb)]
+                            made[1][0].before.append(event)
+                        else:
+                            if previous is not None:
+                                event.before.append(previous)
+                            previous = event
+                        done.append(event)
+                        event.block = (gpu, tb)
                         if peer_of is None:
                             events.append(event)
                         else:
@@ -214,7 +268,7 @@ class _Program:
         if kind in INSIDE:
             yield _Event(gpu, gpu, source, target, count, kind == "re", name), None, False
         if adds and source != target:
-            yield _Event(gpu, gpu, source, target, count, False, name), None, False
+            yield _Event(gpu, gpu, source, target, count, False, name, is_operand=True), None, False
         if kind in RECEIVES:
             yield _Event(-1, gpu, ("", 0), target, count, adds, name), peers["recv"], False
         if kind in SENDS:
@@ -248,28 +302,22 @@ class _Program:
         What follows a send may happen in the round of its transfer, since a round reads before it writes: two GPUs that
         exchange a chunk each send, and then receive into the same place.
         """
-        after: dict[_Event, list[_Event]] = defaultdict(list)
-        for event in events:
-            for before in event.before:
-                after[before].append(event)
-        most = sum(event.count > 0 for event in events)
-        waiting = deque(events)
-        queued = set(events)
-        while waiting:
-            event = waiting.popleft()
-            queued.discard(event)
-            if event.level > most:
-                raise self.fail(
-                    event.name,
-                    "waits for itself: steps wait for each other in a circle (or rely on sends that are kept in a buffer)",
-                )
-            for later in after[event]:
-                level = event.level + (event.count > 0 and later.transfer is not event)
-                if level > later.level:
-                    later.level = level
-                    if later not in queued:
-                        waiting.append(later)
-                        queued.add(later)
+        for together in _circles(events):  # what must be done first comes first
+            inside = set(together)
+            level = 0
+            for event in together:
+                for before in event.before:
+                    step = before.count > 0 and event.transfer is not before
+                    if before not in inside:
+                        level = max(level, before.level + step)
+                    elif step:
+                        raise self.fail(
+                            event.name or before.name,
+                            "waits for itself: steps wait for each other in a circle (or rely on sends that are kept in "
+                            "a buffer)",
+                        )
+            for event in together:
+                event.level = level
         rounds: dict[int, list[_Event]] = defaultdict(list)
         for event in events:
             if event.count:
@@ -295,14 +343,11 @@ class _Program:
         for events in rounds:
             sketch.round()
             for event in events:
+                where = [slot(event, rank, at) for rank, at in ((event.source, event.from_), (event.target, event.to))]
+                if event.is_operand and where[0] == where[1]:
+                    continue  # input and output are one place here
                 put = sketch.add if event.reduces else sketch.copy
-                put(
-                    event.source,
-                    event.target,
-                    slot(event, event.source, event.from_),
-                    slot(event, event.target, event.to),
-                    event.count,
-                )
+                put(event.source, event.target, where[0], where[1], event.count)
         return sketch.schedule(self.name)
 
     def _start(self, rank: int, length: int) -> int:

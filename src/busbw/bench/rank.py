@@ -126,6 +126,7 @@ def _run(link: Link, placement: Placement, settings: Settings, told: dict[str, A
             left = float(told["budget_s"]) - float(backend.gather([time.monotonic() - began])[0, 0])
             budget_s = max(left, 0.0) / (len(rows) - index)
         _take(link, taker, backend, settings, index, row, budget_s)
+    taker.close()
     progress.phase = "end"
     backend.barrier()
     backend.close()
@@ -181,6 +182,8 @@ def _take(
         labels[SCHEDULE_LABEL] = item.algorithm
         if "loop" in labels:
             labels["loop"] = "python"
+    if taken.beside is not None:
+        labels["beside"] = taken.beside.what
     if settings.method != "busbw":
         labels["method"] = settings.method
     if settings.split is not None:
@@ -199,6 +202,7 @@ def _take(
         warmup_calls=taken.warmup_calls,
         precision=taker.precision,
         is_gpu=backend.is_gpu,
+        beside=None if taken.beside is None else taken.beside.to_json(),
         labels=labels,
     )
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from busbw.bench.backends.base import Backend, Group, Issue, Progress
+from busbw.bench.beside import take_beside
 from busbw.bench.check import Expected, table
+from busbw.bench.load import Load
 from busbw.bench.settings import BATCH_S, Settings
 from busbw.bench.statistics import check, combine_ranks, steady
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.core.dtype import DTYPES
+from busbw.core.measurement import Beside
 from busbw.units import MIB
 
 _WARMUP_BATCH_S = 0.005
@@ -40,6 +43,8 @@ class TakenRow:
     warmup_calls: int
     calls_s: NDArray[np.float64] | None
     """Single calls on this rank's clock, timed apart: a batch's mean hides two modes of its calls. None on GPUs."""
+    beside: Beside | None = None
+    """What ran beside the calls, and how much each slowed the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class RowTaker:
         self.groups = groups
         self.group = next(group for group in groups if backend.rank in group.ranks)
         self.group.rank = self.group.ranks.index(backend.rank)
+        self._load: Load | None = None
         self.warmup: int | None = None
         self.iters: int | None = None
         self.precision = settings.precision or (0.02 if backend.is_gpu else 0.05)
@@ -97,7 +103,7 @@ class RowTaker:
         prepare = backend.prepare if item.schedule is None else backend.prepare_schedule
         issues = [prepare(item, send, recv, self.group) for send, recv in buffers.pairs]
         send, recv = buffers.pairs[0]
-        checks = settings.check if item.call.kind.moves_data else 0
+        checks = settings.check if item.call.kind.moves_data and not item.compute else 0
         before = (checks + 1) // 2
         wrong = sum(self._check(item, place, dtype, send, recv, issues[0], index, k) for k in range(before))
         for pair in buffers.pairs:
@@ -108,6 +114,8 @@ class RowTaker:
         if settings.cuda_graph:
             issue, calls_in_one = backend.capture(issue, settings.cuda_graph), settings.cuda_graph * calls_in_one
         warmup_calls, estimate_s = self._warm_up(issue, budget_s)
+        if item.compute:
+            return self._take_beside(item, issue, calls_in_one, warmup_calls, estimate_s, budget_s)
         per_rank_s, calls, stopped = self._time(issue, estimate_s, budget_s)
         singles = min(max(calls, 32), _MOST_SINGLES, max(int(budget_s / 4 / max(estimate_s, 1e-9)), 8))
         calls_s = None if self.iters is not None else backend.time_calls(issue, singles, progress)
@@ -122,6 +130,39 @@ class RowTaker:
             warmup_calls,
             None if calls_s is None else calls_s / calls_in_one,
         )
+
+    def _take_beside(
+        self, item: Item, issue: Issue, calls_in_one: int, warmup_calls: int, estimate_s: float, budget_s: float
+    ) -> TakenRow:
+        """Time the calls by turns with and without computation beside them; their data was checked in the row before."""
+        if self._load is None:
+            self._load = self.backend.load(item.compute)
+        self.progress.phase, self.progress.batch = "beside", 0
+        started = time.monotonic()
+
+        def exchange(values: list[float]) -> tuple[NDArray[np.float64], float]:
+            self.progress.batch += 1
+            table_ = self.backend.gather([*values, time.monotonic() - started])
+            return table_[:, :-1], float(table_[0, -1])
+
+        self.backend.barrier()
+        turns = None if self.iters is None else 10
+        found = take_beside(self._load, self._run, exchange, issue, estimate_s, budget_s, self.precision, turns)
+        return TakenRow(
+            found.per_rank_s[list(self.group.ranks)] / calls_in_one,
+            found.calls * calls_in_one,
+            found.stopped,
+            None,
+            warmup_calls,
+            None,
+            replace(found.beside, alone_s=found.beside.alone_s / calls_in_one),
+        )
+
+    def close(self) -> None:
+        """End what runs beside the rows."""
+        if self._load is not None:
+            self._load.close()
+            self._load = None
 
     def limit_s(self, item: Item) -> float:
         """Seconds without progress after which a call of this item counts as hung: 30 s, and 10 MB/s for what moves."""

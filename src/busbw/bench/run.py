@@ -24,7 +24,7 @@ from busbw.bench.rank import ADDRESS_VARIABLE, PARENT_VARIABLE
 from busbw.bench.settings import Settings
 from busbw.bench.supervisor import Supervisor
 from busbw.core.call import Call
-from busbw.core.measurement import Mark, Measurement, Run, Samples
+from busbw.core.measurement import Beside, Mark, Measurement, Run, Samples, Slowdown
 from busbw.core.summary import Summary
 from busbw.errors import BusbwError, LaunchError, UsageError
 
@@ -122,6 +122,9 @@ def to_measurement(word: Mapping[str, Any], launch: Launch, settings: Settings) 
     )
     if settings.rank_time != "slowest":
         found.append(Mark("rank_time", f"the time is not the slowest rank's but: {settings.rank_time}"))
+    beside = None if word["beside"] is None else Beside.from_json(word["beside"])
+    if beside is not None:
+        found.append(Mark("overlapped", beside_text(beside)))
     raw = word["per_rank_s"]
     return Measurement(
         call=call,
@@ -132,7 +135,19 @@ def to_measurement(word: Mapping[str, Any], launch: Launch, settings: Settings) 
         marks=tuple(found),
         labels={**word["labels"], **launch.variables},
         repeat=launch.repeat,
+        beside=beside,
     )
+
+
+def beside_text(beside: Beside) -> str:
+    """How much computation and calls slow each other, in words."""
+
+    def times(slowdown: Slowdown | None) -> str:
+        if slowdown is None:
+            return "an unknown number of times as long"
+        return f"{slowdown.ratio:.2f} times as long ({slowdown.low:.2f} to {slowdown.high:.2f})"
+
+    return f"{beside.what} ran beside it: calls took {times(beside.calls)}, products {times(beside.products)}"
 
 
 def describe_run(settings: Settings, worlds: Sequence[int], repeats: int, sweep: Sequence[Mapping[str, str]]) -> Run:

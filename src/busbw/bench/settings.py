@@ -62,6 +62,8 @@ class Settings:
     cuda_graph: int = 0
     aggregate: int = 1
     """Calls per group launch (nccl-tests' -m); NCCL only."""
+    with_compute: int = 0
+    """Each row a second time, beside products of matrices of this size; 0: no."""
     register: bool = False
     """Buffers registered with NCCL (nccl-tests' -R 1); NCCL only."""
     split: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from busbw.algorithms.spec import Spec, parse_algorithm
 from busbw.bench.script import suitable_count, unable
@@ -29,19 +29,21 @@ class Item:
     algorithm: str = ""
     """The schedule to carry out, as it is typed; "" for the backend's own collective."""
     schedule: Schedule | None = None
+    compute: int = 0
+    """Matrix products of this size run beside the calls; 0: the calls are alone."""
 
     @property
     def key(self) -> str:
         """What tells this row from the others of the run, as text; `--resume` skips keys that are on disk."""
-        return call_key(self.call, self.algorithm)
+        return call_key(self.call, self.algorithm, bool(self.compute))
 
 
-def call_key(call: Call, algorithm: str = "") -> str:
+def call_key(call: Call, algorithm: str = "", is_beside: bool = False) -> str:
     """A call as one line of text, with the schedule that carries it out where it is not the backend's own."""
     place = {None: "", True: " in-place", False: " out-of-place"}[call.in_place]
     redop = "" if call.redop is None else f" {call.redop}"
     root = "" if call.root is None else f" root {call.root}"
-    how = f" by {algorithm}" if algorithm else ""
+    how = (f" by {algorithm}" if algorithm else "") + (" beside computation" if is_beside else "")
     return f"{call.collective} {call.size_bytes} B {call.dtype}{redop}{root}{place} N={call.world_size}{how}"
 
 
@@ -105,6 +107,8 @@ def work_list(
                                 elif item.key not in seen:
                                     seen.add(item.key)
                                     items.append(item)
+                                    if settings.with_compute and item.call.kind.moves_data:
+                                        items.append(replace(item, compute=settings.with_compute))
     return WorkList(tuple(items), tuple(notes))
 
 
@@ -116,6 +120,8 @@ class _Way:
     supports: Supports
     own: Supports
     spec: Spec | None = None
+    made: dict[int, Schedule] = field(default_factory=dict)
+    """Root -> schedule."""
 
     def placement(self, asked: str, dtype: str, redop: str | None) -> str:
         """Where the user leaves it open, a schedule takes the backend's own form, so that rows can be compared."""
@@ -130,7 +136,9 @@ class _Way:
         collective, itemsize, schedule = self.collective, DTYPES[dtype].itemsize, None
         count = collective.whole_count(size, itemsize, world_size)
         if self.spec is not None:
-            schedule = self.spec.build(collective.name, world_size, root or 0)
+            if (root or 0) not in self.made:
+                self.made[root or 0] = self.spec.build(collective.name, world_size, root or 0)
+            schedule = self.made[root or 0]
             count = suitable_count(schedule, count)
         moves = collective.moves_data
         call = Call(

@@ -10,13 +10,14 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from busbw._version import __version__
 from busbw.errors import BusbwError, UsageError
 
 COMMANDS = {
     "bench": "measure collectives, here or under torchrun, srun, mpiexec",
+    "schedule": "list the algorithms; verify one, say its rounds and bytes, write it as MSCCL XML",
     "show": "print results, from any format that we read",
     "fit": "launch, alpha, B and regimes, with intervals",
     "explain": "is it good, and why not better? laws that hold or fail, walls, causes, the next measurement",
@@ -24,7 +25,13 @@ COMMANDS = {
     "compare": "two runs: what changed, and is it real; exit status for CI",
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
+    "sweep-buckets": "a real DDP step over bucket_cap_mb on this machine, beside the prediction",
+    "simulate": "predict a collective on a machine: the time, the wire it waits for, what would change it",
+    "calibrate": "the speeds and costs of a machine that reproduce its results; rival descriptions beside each other",
     "plot": "draw figures as SVG and PNG",
+    "draw": "schematics: the primitives, a schedule step by step, a machine and its bottleneck",
+    "topo": "read or show a machine: this one, a preset, NCCL's topology XML, nvidia-smi topo -m",
+    "capture": "the bill of a real job: run it behind --, or read what a capture left",
     "report": "one HTML file about results: verdict, figures, fit, calculator, rows; several runs are compared",
     "selftest": "check every operation, dtype and reduction that each backend claims",
     "env": "print what a bug report should say of this machine",
@@ -41,6 +48,11 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+def _module(command: str) -> Any:
+    """The file of a command; a hyphen in its name is an underscore there."""
+    return importlib.import_module(f"busbw.cli.{command.replace('-', '_')}")
+
+
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser; only `command` is loaded and gets its arguments."""
     parser = Parser(prog="busbw", description="The price of collective communication: measure it, see it.")
@@ -49,7 +61,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         if name == command:
-            importlib.import_module(f"busbw.cli.{name}").add_arguments(sub)
+            _module(name).add_arguments(sub)
     return parser
 
 
@@ -68,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     args.words = words
     try:
-        status: int = importlib.import_module(f"busbw.cli.{args.command}").run(args)
+        status: int = _module(args.command).run(args)
         sys.stdout.flush()
         return status
     except BusbwError as error:

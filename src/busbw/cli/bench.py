@@ -17,10 +17,11 @@ from busbw.bench.run import (
 from busbw.bench.settings import OWN, POST_SIZES, RankTime, Settings
 from busbw.bench.work import check_ranks
 from busbw.cli.bench_output import Output
+from busbw.cli.sizes import asked_sizes, range_options
 from busbw.core.collective import COLLECTIVES, PRIMITIVES, find_collective
 from busbw.core.dtype import find_dtype
 from busbw.errors import BusbwError, UsageError
-from busbw.units import MIB, format_size, parse_size, parse_time
+from busbw.units import MIB, parse_time
 
 BACKENDS = ("auto", "nccl", "gloo", "xccl", "hccl", "ucc", "mpi", "fake")
 REDOPS = ("sum", "prod", "min", "max", "avg")
@@ -87,6 +88,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="pipelined",
         choices=("pipelined", "isolated"),
         help="calls back to back, or one after a barrier",
+    )
+    how.add_argument(
+        "--with-compute",
+        metavar="N",
+        nargs="?",
+        type=int,
+        const=-1,
+        default=0,
+        help="each row again beside products of N x N matrices: how much each slows the other (default N: 512; 4096 on GPUs)",
     )
     how.add_argument("-n", "--iters", metavar="N", type=int, help="timed calls (default: until the interval is narrow)")
     how.add_argument("-w", "--warmup", metavar="N", type=int, help="untimed calls before (default: until steady)")
@@ -170,6 +180,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         least = 1 if name in ("iters", "agg_iters") else 0
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
+    if args.with_compute != -1 and not 0 <= args.with_compute <= 65536:
+        raise UsageError(f"--with-compute {args.with_compute}: the side of the matrices must be from 1 to 65536")
     if args.precision is not None and not 0 < args.precision < 1:
         raise UsageError(f"--precision {args.precision}: must be a share between 0 and 1, such as 0.02 for 2 %")
     for name in ("op", "algorithm", "dtype", "redop"):
@@ -201,6 +213,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         cuda_graph=args.cuda_graph,
         aggregate=args.agg_iters,
         register=bool(args.local_register),
+        with_compute=args.with_compute,
         split=args.split,
         init_timeout_s=_positive("--init-timeout", args.init_timeout),
         timeout_s=None if args.timeout is None else _positive("--timeout", args.timeout),
@@ -251,6 +264,8 @@ def _resolve(settings: Settings) -> Settings:
             raise UsageError(f"{option} means something with --backend nccl only, and this run uses {backend}")
     if settings.loop != "auto" and backend != "mpi":
         raise UsageError(f"--loop {settings.loop} means something with --backend mpi only, and this run uses {backend}")
+    if settings.with_compute < 0:
+        settings = dataclasses.replace(settings, with_compute=4096 if backend == "nccl" else 512)
     sizes = settings.sizes
     if settings.max_bytes_by_default and backend in ("gloo", "mpi", "fake"):
         sizes = tuple(dict.fromkeys(min(size, _MOST_ON_GLOO) for size in sizes))
@@ -301,38 +316,10 @@ def _roots(text: str) -> tuple[int, ...] | None:
 
 
 def _sizes(args: argparse.Namespace) -> tuple[tuple[int, ...], bool]:
-    ranged = [name for name in ("min_bytes", "max_bytes", "factor", "step") if getattr(args, name) is not None]
-    if args.sizes is not None:
-        if ranged:
-            raise UsageError(
-                f"--sizes gives the sizes, so --{ranged[0].replace('_', '-')} cannot: use one or the other"
-            )
-        sizes = tuple(parse_size(part) for part in _list(args.sizes))
-        if not sizes or min(sizes) < 1:
-            raise UsageError(f"--sizes {args.sizes!r}: needs one size or more, each at least 1 B")
-        return sizes, False
-    if args.method == "post":
-        return POST_SIZES, not ranged
-    if not ranged:
-        return (8, *POST_SIZES), True
-    least, most = parse_size(args.min_bytes or "8"), parse_size(args.max_bytes or "1G")
-    if least < 1 or least > most:
-        raise UsageError(
-            f"-b {format_size(least)} -e {format_size(most)}: the first must be at least 1 B and not above the second"
-        )
-    if args.step is not None and args.factor is not None:
-        raise UsageError("--step and --factor both say how sizes grow: use one of them")
-    step = parse_size(args.step) if args.step is not None else 0
-    factor = 2 if args.factor is None else args.factor
-    if (args.step is not None and step < 1) or (args.step is None and factor < 2):
-        raise UsageError(f"sizes must grow: --factor {factor} must be at least 2, or --step at least 1 B")
-    sizes_list, size = [], least
-    while size <= most:
-        sizes_list.append(size)
-        if len(sizes_list) > 10_000:
-            raise UsageError(f"--step {args.step}: makes more than 10 000 sizes")
-        size = size + step if step else size * factor
-    return tuple(sizes_list), False
+    if args.method == "post" and args.sizes is None:
+        return POST_SIZES, not range_options(args)
+    asked = asked_sizes(args)
+    return ((8, *POST_SIZES), True) if asked is None else (asked, False)
 
 
 def _worlds(text: str, backend: str) -> list[int]:

@@ -63,7 +63,7 @@ class Output:
             variables = {name: value for name, value in row.labels.items() if name.isupper()}
             group = row.labels.get("group")
             world = row.call.world_size if group is None else int(row.labels["world"])
-            key = call_key(row.call, row.labels.get(SCHEDULE_LABEL, ""))
+            key = call_key(row.call, row.labels.get(SCHEDULE_LABEL, ""), row.beside is not None)
             if group is not None:
                 key = f"{key} group {group}"
             found.setdefault((world, row.repeat, variables_text(variables)), []).append(key)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from busbw.cli.selection import add_selection, asked_ops, asked_worlds
+from busbw.core.finding import Facts
 from busbw.errors import FileError, UsageError
+from busbw.findings import complete_facts
+from busbw.findings.machines import Machine, find_machine, wire_rate
 from busbw.formats._selection import read_told
 from busbw.plots.figure import FIGURES, FigureOptions
-from busbw.units import parse_rate
+from busbw.units import parse_rate, parse_size
 
 if TYPE_CHECKING:
-    from busbw.core.measurement import Measurement
+    from busbw.core.measurement import Measurement, Results
     from busbw.plots.chart import Chart
 
 FORMATS = ("svg", "png")
@@ -36,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_selection(parser)
     parser.add_argument("--wire-limit", metavar="RATE", help="what a wire carries one way, to compare with: 50GB/s")
+    parser.add_argument("--machine", help="a known machine, such as dgx-h100: its wire's rate is drawn")
+    parser.add_argument(
+        "--model", default=FigureOptions().model, help="whose gradients bucketed_sync prices (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--bucket", metavar="SIZE", help="the bucket that bucketed_sync points at (default: 25MiB, as DDP)"
+    )
     parser.add_argument("--theme", choices=(*THEMES, "both"), default="light", help="colours (default: %(default)s)")
     parser.add_argument("--format", default=",".join(FORMATS), help="svg, png (default: both)")
     parser.add_argument(
@@ -47,14 +58,16 @@ def run(args: argparse.Namespace) -> int:
     """Read, build, write; the path of each picture is a line on standard output."""
     formats = _formats(args.format)
     options = _options(args)
+    machine = find_machine(args.machine) if args.machine else None
     names = list(dict.fromkeys(_words(",".join(args.figure)))) if args.figure else list(FIGURES.names())
     figures = [FIGURES.get(name) for name in names]
     if args.width is not None and not LEAST_WIDTH <= args.width <= MOST_WIDTH:
         raise UsageError(f"--width {args.width}: must be a number of pixels from {LEAST_WIDTH} to {MOST_WIDTH}")
     # Everything is read, so that a refusal can say what there is; what is told is for files that do not tell it.
-    rows = [
-        row for file in args.files for row in read_told(file, options.collectives, options.world_sizes).measurements
-    ]
+    results = [read_told(file, options.collectives, options.world_sizes) for file in args.files]
+    rows = [row for part in results for row in part.measurements]
+    if options.wire_limit_Bps is None:
+        options = _with_wire(options, results, machine)
     folder = _folder(args.output)
     charts: list[tuple[str, Chart]] = []
     refused: list[UsageError] = []
@@ -76,7 +89,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: int | None) -> None:
+def draw_chart(chart: Chart, output: str, name: str) -> None:
+    """Draw a chart as SVG and PNG, light and dark, into a folder; each path is a line on standard error."""
+    folder = _folder(output)
+    for theme in THEMES:
+        stem = folder / (name if theme == "light" else f"{name}.{theme}")
+        _draw(chart, stem, theme, FORMATS, None, sys.stderr)
+
+
+def _draw(
+    chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: int | None, told: TextIO | None = None
+) -> None:
     from busbw.plots.layout import DEFAULT_WIDTH
     from busbw.plots.render_altair import svg_to_png, to_svg
 
@@ -88,7 +111,7 @@ def _draw(chart: Chart, stem: Path, theme: str, formats: Sequence[str], width: i
             path.write_bytes(data)
         except OSError as error:
             raise FileError(f"{path}: cannot be written: {error.strerror}") from error
-        sys.stdout.write(f"{path}\n")
+        (told or sys.stdout).write(f"{path}\n")
 
 
 def _options(args: argparse.Namespace) -> FigureOptions:
@@ -96,7 +119,30 @@ def _options(args: argparse.Namespace) -> FigureOptions:
         collectives=asked_ops(args.op),
         world_sizes=asked_worlds(args.world),
         wire_limit_Bps=None if args.wire_limit is None else _rate(args.wire_limit),
+        model=args.model,
+        bucket_bytes=FigureOptions().bucket_bytes if args.bucket is None else _bucket(args.bucket),
     )
+
+
+def _with_wire(options: FigureOptions, results: Sequence[Results], machine: Machine | None) -> FigureOptions:
+    """The rate of the machine that was named, or of the one that the files' own GPU and hosts tell."""
+    facts = complete_facts(results, Facts())
+    if machine is not None:
+        facts = facts.having("machine", machine.name, "--machine")
+        if facts.number("hosts") is None:
+            facts = facts.having("hosts", 1.0, "assumed")
+    worlds = [row.call.world_size for part in results for row in part.measurements]
+    found = wire_rate(facts, max(worlds, default=1))
+    if found is None:
+        return options
+    return replace(options, wire_limit_Bps=found.value, wire_source=f"{found.name} ({found.source})")
+
+
+def _bucket(text: str) -> int:
+    size = parse_size(text)
+    if size < 1:
+        raise UsageError(f"--bucket {text!r}: must be above zero, such as 25MiB")
+    return size
 
 
 def _rate(text: str) -> float:

@@ -5,18 +5,41 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from busbw.errors import FileError, UsageError
-from busbw.units import GB, format_size, format_time
 
 if TYPE_CHECKING:
-    from busbw.core.bill import Bill, Bills, Line
+    from busbw.core.bill import Bills
     from busbw.core.plan import Model
+    from busbw.pricing.against import Difference
+    from busbw.pricing.buckets import Cap
+    from busbw.pricing.mesh import Mesh
+    from busbw.pricing.profile import Profile
+    from busbw.pricing.suggest import Suggestion
     from busbw.pricing.sync import Sync
+    from busbw.pricing.timeline import Timeline, Work
 
-MOST_LINES = 24
+
+@dataclass
+class Report:
+    """Everything that one call of the command found out."""
+
+    model: Model
+    mesh: Mesh
+    bills: Bills
+    profile: Profile | None = None
+    profile_words: str | None = None
+    floor: tuple[float, float] | None = None
+    timeline: Timeline | None = None
+    sync: list[Sync] | None = None
+    curve: list[Cap] | None = None
+    suggestions: list[Suggestion] | None = None
+    other: Report | None = None
+    against: str | None = None
+    differences: list[Difference] | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,13 +61,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         metavar="FILE",
-        help="what the seconds rest on: results, a folder of them, a cost model of busbw fit, or alpha=5us,bandwidth=20GB/s",
+        help="what the seconds rest on: results, a folder of them, a cost model of busbw fit, a TOML file, or "
+        "alpha=5us,bandwidth=20GB/s",
     )
     parser.add_argument("--dtype", help="the model's floating-point dtype (default: its own)")
     parser.add_argument("--micro-batch", type=int, metavar="B", help="samples of a rank in one micro-step (default 1)")
     parser.add_argument("--sequence", type=int, metavar="T", help="tokens of a sample (default: the model's)")
     parser.add_argument("--accumulate", type=int, metavar="K", help="micro-steps for one optimizer step (default 1)")
     parser.add_argument("--clip", action="store_true", default=None, help="clip_grad_norm_ before the optimizer")
+    work = parser.add_mutually_exclusive_group()
+    work.add_argument(
+        "--compute-ms", type=float, metavar="MS", help="forward and backward of one step on one rank, to overlap with"
+    )
+    work.add_argument(
+        "--tflops", type=float, metavar="F", help="what one rank computes, in 1e12 FLOP a second, for the same"
+    )
+    parser.add_argument("--compare", metavar="PLAN2", help="another plan beside it")
+    parser.add_argument(
+        "--against", metavar="CAPTURE", help="what really ran (busbw capture --json): name every difference"
+    )
     parser.add_argument(
         "--step", default="steady", help="which step to print: constructor, first, second, steady, or all"
     )
@@ -56,166 +91,128 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, price, print."""
+    """Read, price, print; with --against the exit status is 1 where plan and job differ."""
+    from busbw.cli.price_text import lists, text
     from busbw.pricing.readers import read_model
     from busbw.pricing.step import with_dtype
 
     if "list" in (args.model, args.plan):
-        sys.stdout.writelines(f"{line}\n" for line in _lists(args.model == "list", args.plan == "list"))
+        sys.stdout.writelines(f"{line}\n" for line in lists(args.model == "list", args.plan == "list"))
         return 0
     model = read_model(args.model)
     if args.dtype:
         model = with_dtype(model, args.dtype)
     if args.save_model:
         _save(model, args.save_model)
-    bills, extra = _price(args, model)
+    report = _report(args, model, args.plan)
+    if args.compare:
+        report.other = _report(args, model, args.compare)
+    if args.against:
+        _compare_with_capture(report, args.against)
     if args.json:
-        json.dump({**bills.to_json(), **extra}, sys.stdout, indent=1)
+        json.dump(_json(report), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in _text(args, model, bills))
-    return 0
+        sys.stdout.writelines(f"{line}\n" for line in text(report, args.step, args.verbose))
+    return 1 if report.differences else 0
 
 
-def _price(args: argparse.Namespace, model: Model) -> tuple[Bills, dict[str, Any]]:
-    from busbw.pricing import price
+def _report(args: argparse.Namespace, model: Model, plan: str) -> Report:
+    from busbw.core.bill import STEADY
+    from busbw.pricing.buckets import bucket_curve, has_buckets
+    from busbw.pricing.mesh import make_mesh
     from busbw.pricing.profile import read_profile
+    from busbw.pricing.step import bills_of, run_steps
+    from busbw.pricing.suggest import suggestions
+    from busbw.pricing.timeline import play
 
-    profile, words, _ = read_profile(args.profile) if args.profile else (None, None, ())
-    settings = {name: getattr(args, name) for name in ("micro_batch", "sequence", "accumulate", "clip")}
-    bills = price(model, args.plan, args.world, profile, rank=args.rank, hosts=args.hosts, settings=settings)
-    args.profile_words, args.profile_read = words, profile
-    return bills, {}
-
-
-# --- text ------------------------------------------------------------------------------------------------------------
-
-
-def _text(args: argparse.Namespace, model: Model, bills: Bills) -> Iterator[str]:
-    facts = bills.facts
-    dtypes = ", ".join(dict.fromkeys(tensor.dtype for tensor in model.parameters))
-    yield (
-        f"# {model.name}: {len(model.parameters)} tensors, {model.count / 1e6:.1f} M parameters ({dtypes}), "
-        f"{len(model.buffers)} buffers; {model.source}"
-    )
-    mesh = " x ".join(f"{name}={'x'.join(map(str, factors))}" for name, factors in facts["mesh"].items())
-    yield f"# plan {facts['plan']}: {mesh} on {bills.world_size} ranks; the bill of rank {bills.rank}"
-    yield f"# seconds: {args.profile_words or 'none (--profile results.jsonl, or alpha=5us,bandwidth=20GB/s)'}"
-    names = list(bills.steps) if args.step == "all" else [args.step]
-    for name in names:
-        if name not in bills.steps:
-            raise UsageError(f"--step {name!r}: choose from {', '.join(bills.steps)}, all")
-        yield "#"
-        yield from _bill(bills.steps[name], args.verbose)
-    if args.profile_read is not None:
-        yield from _sync(args, model, bills)
-    for note in bills.notes:
-        yield f"# note: {note}"
+    profile, words, notes = read_profile(args.profile) if args.profile else (None, None, ())
+    names = ("micro_batch", "sequence", "accumulate", "clip", "dtype")
+    settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    mesh, work = make_mesh(plan, args.world), _work(args)
+    if work is not None and profile is None:
+        raise UsageError("--compute-ms and --tflops need --profile: without it no call takes any time")
+    priced = run_steps(model, mesh, args.rank, settings)
+    bills = bills_of(priced, profile, args.rank, args.hosts, words, notes)
+    report = Report(model, mesh, bills, profile, words)
+    report.suggestions = suggestions(model, mesh, profile, work, settings)
+    if profile is not None:
+        if work is not None:
+            report.timeline = play(priced.steps[STEADY], profile, work, priced.bubble)
+        _synchronisation(report, profile)
+        if has_buckets(mesh):
+            report.curve = bucket_curve(model, mesh, profile, work, settings)
+    return report
 
 
-def _bill(bill: Bill, verbose: bool) -> Iterator[str]:
-    yield f"# {bill.step} step" if bill.step != "constructor" else "# constructor, before the first step"
-    if not bill.lines:
-        yield "  nothing is communicated"
+def _synchronisation(report: Report, profile: Profile) -> None:
+    """The gradients' all-reduces one by one, in buckets, in one call; nothing where the plan has no such buckets."""
+    from busbw.pricing.sync import floor, ways
+
+    lines = [
+        line
+        for line in report.bills.steady.lines
+        if line.call.collective == "all_reduce" and line.name.startswith("bucket")
+    ]
+    if not lines or lines[0].call.world_size < 2:
         return
-    yield (
-        f"# {'phase':<11} {'collective':<17} {'group':<8} {'N':>4} {'count':>5} {'S':>10} {'dtype':<9} {'sent/rank':>10} "
-        f"{'one call':>9} {'all':>9}  for"
-    )
-    lines = list(bill.lines)
-    shown = lines if verbose or len(lines) <= MOST_LINES else [*lines[: MOST_LINES // 2], *lines[-MOST_LINES // 2 :]]
-    for index, line in enumerate(shown):
-        if len(shown) < len(lines) and index == MOST_LINES // 2:
-            yield f"  ... {len(lines) - len(shown)} more lines (-v shows them)"
-        yield _line(line)
-    totals = bill.totals()
-    time = "" if totals.seconds is None else f", {format_time(totals.seconds)} of calls"
-    yield (
-        f"# total: {totals.calls} calls, S {format_size(totals.size_bytes)}, a rank sends "
-        f"{totals.sent_bytes_per_rank / GB:.4g} GB{time}"
-    )
-    yield from _links(lines)
+    n = lines[0].call.world_size
+    buckets = [line.call.count or 0 for line in lines for _ in range(line.count)]
+    dtypes = list(dict.fromkeys([report.model.trainable[0].dtype, "bfloat16"]))
+    report.sync = ways(report.model, buckets, n, profile, dtypes)
+    report.floor = floor(n, profile)
 
 
-def _line(line: Line) -> str:
-    one = "" if line.seconds is None else format_time(line.seconds)
-    every = "" if line.seconds is None else format_time(line.seconds * line.count)
-    beside = " (overlaps)" if line.overlappable else ""
-    link = f" [{line.notes['link']}]" if "link" in line.notes else ""
-    return (
-        f"  {line.phase:<11} {line.call.collective:<17} {line.group:<8} {line.call.world_size:>4} {line.count:>5} "
-        f"{_size(line.call.size_bytes):>10} {line.call.dtype or '':<9} {_size(line.sent_bytes_per_rank):>10} "
-        f"{one:>9} {every:>9}  {line.name}{link}{beside}"
-    )
+def _work(args: argparse.Namespace) -> Work | None:
+    from busbw.pricing.timeline import Work
+
+    for name, value in (("--compute-ms", args.compute_ms), ("--tflops", args.tflops)):
+        if value is not None and not 0 < value < 1e12:
+            raise UsageError(f"{name} {value:g}: must be a number above 0")
+    if args.compute_ms is not None:
+        return Work(step_s=args.compute_ms * 1e-3)
+    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12)
 
 
-def _size(size_bytes: int) -> str:
-    return format_size(size_bytes)
+def _compare_with_capture(report: Report, path: str) -> None:
+    from busbw.pricing.against import differences
+
+    try:
+        captured = _captured(path, report.bills.rank)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+        raise FileError(f"{path}: not a bill ({error}); make one with busbw capture --json") from error
+    if captured.rank != report.bills.rank:
+        raise UsageError(f"{path} is the bill of rank {captured.rank}: price that one with --rank {captured.rank}")
+    report.against, report.differences = path, differences(report.bills, captured)
 
 
-def _links(lines: Sequence[Line]) -> Iterator[str]:
-    from busbw.pricing.links import sent_by_link
+def _captured(path: str, rank: int) -> Bills:
+    """The bill of what `busbw capture --json` printed, or of a capture itself (a folder, or one rank's .jsonl)."""
+    from busbw.core.bill import Bills
 
-    if any("link" in line.notes for line in lines):
-        sent = sent_by_link(lines)
-        yield f"# links: a rank sends {sent['inside'] / GB:.4g} GB inside its host, {sent['across'] / GB:.4g} GB across hosts"
+    if Path(path).is_dir() or path.endswith(".jsonl"):
+        from busbw.traces import job_bills
 
-
-def _sync(args: argparse.Namespace, model: Model, bills: Bills) -> Iterator[str]:
-    from busbw.pricing.sync import floor, small_tensors, ways
-
-    buckets = [line.call.count or 0 for line in bills.steady.lines for _ in range(line.count) if _is_gradient(line)]
-    dtypes = list(dict.fromkeys([model.trainable[0].dtype, "bfloat16"]))
-    n = next((line.call.world_size for line in bills.steady.lines if _is_gradient(line)), 0)
-    if n < 2:
-        return
-    yield "#"
-    yield f"# gradients of {model.count / 1e6:.1f} M parameters over {n} ranks, one call after the other"
-    yield f"# {'':<26} {'dtype':<9} {'calls':>5} {'S':>10} {'time':>9} {'95 %':>21} {'latency':>9} {'bandwidth':>9}"
-    for way in ways(model, buckets, n, args.profile_read, dtypes):
-        yield _way(way)
-    low, high = floor(n, args.profile_read)
-    small, every = len(small_tensors(model)), len(model.trainable)
-    share = 100 * sum(small_tensors(model)) / max(sum(tensor.count for tensor in model.trainable), 1)
-    yield (
-        f"# a call of 4 to 64 KiB takes {format_time(low)} to {format_time(high)}: {small} of the {every} tensors hold "
-        f"{share:.2g} % of the bytes and cost {format_time(small * low)} to {format_time(small * high)} one by one, all "
-        f"{every} pay {format_time(every * low)} to {format_time(every * high)} of latency"
-    )
-    if len(dtypes) > 1:
-        yield (
-            f"# under autocast gradients stay {dtypes[0]}: twice the bytes of {dtypes[1]}, unless the model itself or a "
-            "compression hook is bfloat16"
-        )
+        ranks = job_bills([path])
+        return ranks[rank] if rank in ranks else next(iter(ranks.values()))
+    return Bills.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
-def _is_gradient(line: Line) -> bool:
-    return line.call.collective == "all_reduce" and line.name.startswith("bucket")
-
-
-def _way(way: Sync) -> str:
-    between = f"{format_time(way.low)} to {format_time(way.high)}"
-    return (
-        f"  {way.how:<26} {way.dtype:<9} {way.calls:>5} {_size(way.size_bytes):>10} {format_time(way.seconds):>9} "
-        f"{between:>21} {format_time(way.latency_s):>9} {format_time(way.bandwidth_s):>9}"
-    )
-
-
-def _lists(models: bool, plans: bool) -> Iterator[str]:
-    from busbw.pricing.family import FAMILIES
-    from busbw.pricing.parallelism import ALIASES, PARALLELISMS
-
-    if models:
-        for family in FAMILIES:
-            types = f" (config.json of model_type {', '.join(family.model_types)})" if family.model_types else ""
-            yield f"{family.name}: {', '.join(family.members)}{types}"
-    if plans:
-        for parallelism in PARALLELISMS:
-            others = [alias for alias, name in ALIASES.items() if name == parallelism.name]
-            also = f" (also {', '.join(others)})" if others else ""
-            yield f"{parallelism.name}{also}: {parallelism.summary}"
-            for option in parallelism.options:
-                yield f"    {option.name}={'none' if option.default is None else option.default}: {option.means}"
+def _json(report: Report) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        **report.bills.to_json(),
+        "timeline": None if report.timeline is None else report.timeline.to_json(),
+        "sync": None if report.sync is None else [way.to_json() for way in report.sync],
+        "bucket_curve": None if report.curve is None else [cap.to_json() for cap in report.curve],
+        "suggestions": [each.to_json() for each in report.suggestions or ()],
+    }
+    if report.other is not None:
+        found["compared_with"] = _json(report.other)
+    if report.differences is not None:
+        found["differences"] = [each.to_json() for each in report.differences]
+    return found
 
 
 def _save(model: Model, path: str) -> None:

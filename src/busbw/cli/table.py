@@ -57,7 +57,7 @@ class Table:
             f"  {call.size_bytes:>12} {_or(call.count, ''):>12} {_or(call.dtype, ''):>8} {_or(call.redop, 'none'):>6} "
             f"{_or(call.root, -1):>5} {place:>5} {number(row.time_s * 1e6):>10} {_rate(row.algbw_GBps):>8} "
             f"{_rate(row.busbw_GBps):>8} {_or(row.wrong, 'N/A'):>7} {'' if half is None else f'{half * 100:.1f}':>6}  "
-            f"{' '.join(mark.code for mark in row.marks)}"
+            f"{' '.join([mark.code for mark in row.marks] + _beside(row))}"
         ).rstrip()
         if not self.color or not row.marks:
             return line
@@ -66,6 +66,12 @@ class Table:
     def legend(self) -> list[str]:
         """One line for each kind of note that was printed, with one row's numbers as its example."""
         return [f"# {code}: {reason}" for code, reason in sorted(self.footnotes.items())]
+
+
+def _beside(row: Measurement) -> list[str]:
+    """How many times as long calls and products took beside each other."""
+    found = [] if row.beside is None else [("calls", row.beside.calls), ("products", row.beside.products)]
+    return [f"{name} x{slowdown.ratio:.2f}" for name, slowdown in found if slowdown is not None]
 
 
 def _or(value: object, other: object) -> object:

@@ -58,6 +58,46 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class Slowdown:
+    """How many times as long something takes beside something else, with its 95 % interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What ran beside the calls of a row, and how much each slowed the other; None where it could not be told."""
+
+    what: str
+    """`GEMM 512 float32`: matrix products, one after the other, on every rank."""
+    alone_s: float
+    """Seconds of a call alone, taken by turns with those beside it."""
+    calls: Slowdown | None
+    """Seconds of a call beside it over seconds of a call alone."""
+    products: Slowdown | None
+    """Seconds of a product beside the calls over seconds of a product alone."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary of the fields."""
+        return {
+            "what": self.what,
+            "alone_s": self.alone_s,
+            "calls": None if self.calls is None else [self.calls.ratio, self.calls.low, self.calls.high],
+            "products": None if self.products is None else [self.products.ratio, self.products.low, self.products.high],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Beside:
+        """The inverse of `to_json`."""
+        calls, products = (
+            None if data.get(name) is None else Slowdown(*map(float, data[name])) for name in ("calls", "products")
+        )
+        return cls(str(data["what"]), float(data["alone_s"]), calls, products)
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """One row: a Call, its time, and the evidence for it."""
 
@@ -78,6 +118,8 @@ class Measurement:
     """measured, read or simulated."""
     printed: Printed | None = None
     """The rates in the file; None for our own rows."""
+    beside: Beside | None = None
+    """Computation that ran beside the calls; None for calls alone."""
 
     @property
     def algbw_GBps(self) -> float | None:  # noqa: N802
@@ -110,6 +152,7 @@ class Measurement:
             "repeat": self.repeat,
             "origin": self.origin,
             "source": None if self.source is None else {"file": self.source.file, "line": self.source.line},
+            "beside": None if self.beside is None else self.beside.to_json(),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -129,6 +172,7 @@ class Measurement:
             "samples": None
             if samples is None
             else {"calls_per_sample": samples.calls_per_sample, "per_rank_s": [list(s) for s in samples.per_rank_s]},
+            **({} if self.beside is None else {"beside": self.beside.to_json()}),
         }
 
     @classmethod
@@ -156,6 +200,7 @@ class Measurement:
             repeat=data.get("repeat", 0),
             source=source,
             origin=str(data.get("origin", "measured")),
+            beside=None if data.get("beside") is None else Beside.from_json(data["beside"]),
         )
 
 

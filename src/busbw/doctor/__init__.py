@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from busbw.core.finding import Facts
-from busbw.doctor._host import COMMANDS, Host
 from busbw.doctor._page import page
 from busbw.doctor._probe import PROBES, Probe, Seen
 from busbw.doctor._report import Report, facts_of_report, importance
+from busbw.host.files import COMMANDS, Host
 
 __all__ = ["COMMANDS", "PROBES", "Host", "Probe", "Report", "Seen", "examine", "facts_of_report", "page"]
 

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from busbw.doctor import _pci
-from busbw.doctor._host import Host
+from busbw.core.log_text import LogText
+from busbw.host import pci as _pci
+from busbw.host.files import Host
+from busbw.topologies.readers.smi_topo import matrices
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +68,14 @@ def number(text: str) -> float | None:
 
 
 def matrix(text: str) -> dict[tuple[str, str], str]:
-    """A table of nvidia-smi topo: the entry of each (row, column), as in {("GPU0", "GPU1"): "PIX"}."""
-    rows: dict[tuple[str, str], str] = {}
-    columns: list[str] = []
-    for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines():
-        cells = line.split()
-        if not columns:
-            if cells and all(re.fullmatch(r"(GPU|NIC)\d+|mlx5_\w+", cell) for cell in cells[:1]):
-                columns = [cell for cell in cells if re.fullmatch(r"(GPU|NIC)\d+|mlx5_\w+", cell)]
-        elif len(cells) > len(columns) and re.fullmatch(r"(GPU|NIC)\d+|mlx5_\w+", cells[0]):
-            rows.update({(cells[0], column): cell for column, cell in zip(columns, cells[1:], strict=False)})
-    return rows
+    """A table of nvidia-smi topo, of links or of peer access: the entry of each (row, column), such as PIX or NS."""
+    links, peers = matrices(LogText(text.encode(), "nvidia-smi topo"))
+    return {
+        (row, column): cell
+        for one in (links or peers)[:1]
+        for row, cells in one.rows.items()
+        for column, cell in cells.items()
+    }
 
 
 def gpu_pairs(table: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:

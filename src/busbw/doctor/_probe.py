@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from busbw.core.finding import Facts, Finding
-from busbw.doctor._host import Host
+from busbw.host.files import Host
 from busbw.registry import Registry
 
 

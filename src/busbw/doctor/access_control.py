@@ -6,9 +6,9 @@ from itertools import combinations
 
 from busbw.core.finding import Cause, Facts, Finding, Number
 from busbw.doctor import _nvidia
-from busbw.doctor._host import Host
-from busbw.doctor._pci import Device, access_control, between, endpoints, is_guest, listed
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.pci import Device, access_control, between, endpoints, is_guest, listed
 
 NAME = "access_control"
 REDIRECTS = frozenset({"ReqRedir", "CmpltRedir", "EgressCtrl"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from busbw.core.finding import Cause, Finding, Number
-from busbw.doctor._host import Host
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
 
 NAME = "cpu_governor"
 CPUS = "/sys/devices/system/cpu"

@@ -8,9 +8,9 @@ from typing import Literal
 
 from busbw.core.finding import Cause, Finding, Number
 from busbw.doctor import _nvidia
-from busbw.doctor._host import Host
-from busbw.doctor._pci import listed
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.pci import listed
 
 NAME = "gpu_clocks"
 SOURCE = "nvidia-smi --query-gpu"

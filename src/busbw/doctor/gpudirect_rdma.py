@@ -6,10 +6,10 @@ import re
 
 from busbw.core.finding import Cause, Facts, Finding, Number
 from busbw.doctor import _nvidia
-from busbw.doctor._host import Host
-from busbw.doctor._pci import PATHS, distance, gpus, listed, nics, rdma_devices
 from busbw.doctor._probe import Probe, Seen
 from busbw.doctor.nccl_variables import settings
+from busbw.host.files import Host
+from busbw.host.pci import PATHS, distance, gpus, listed, nics, rdma_devices
 
 NAME = "gpudirect_rdma"
 MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")

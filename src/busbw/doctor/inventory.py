@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from busbw.core.finding import Cause, Facts, Finding, Number
 from busbw.doctor import _nvidia
-from busbw.doctor._host import Host
-from busbw.doctor._nics import net_devices, ports
-from busbw.doctor._pci import DEVICES, NVIDIA, devices, distance, gpus, listed
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.nics import net_devices, ports
+from busbw.host.pci import DEVICES, NVIDIA, devices, distance, gpus, listed
 
 NAME = "inventory"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from busbw.core.finding import Cause, Facts, Finding, Number
-from busbw.doctor._host import Host
-from busbw.doctor._pci import DEVICES, endpoints, is_guest, listed
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.pci import DEVICES, endpoints, is_guest, listed
 
 NAME = "iommu"
 _WORDS = ("iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict", "pcie_acs_override", "pci")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from busbw.core.finding import Cause, Finding, Number
-from busbw.doctor._host import Host
-from busbw.doctor._pci import rdma_devices
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.pci import rdma_devices
 
 NAME = "locked_memory"
 SOURCE = "/proc/self/limits, Max locked memory"

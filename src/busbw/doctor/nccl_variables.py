@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Literal
 
 from busbw.core.finding import Cause, Facts, Finding, Number
-from busbw.doctor._host import Host
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
 
 NAME = "nccl_variables"
 Test = Callable[[str], bool]

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from busbw.core.finding import Cause, Facts, Finding, Number
-from busbw.doctor._host import Host
-from busbw.doctor._nics import NetDevice, RdmaPort, net_devices, ports
-from busbw.doctor._pci import listed, rdma_devices
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.nics import NetDevice, RdmaPort, net_devices, ports
+from busbw.host.pci import listed, rdma_devices
 
 NAME = "nic_rate"
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from busbw.core.finding import Cause, Finding, Number
-from busbw.doctor._host import Host
-from busbw.doctor._pci import DEVICES, Device, gpus, is_guest, listed, nics
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.pci import DEVICES, Device, gpus, is_guest, listed, nics
 
 NAME = "numa_placement"
 NODES = "/sys/devices/system/node"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from busbw.core.finding import Cause, Finding, Number
 from busbw.doctor import _nvidia
-from busbw.doctor._host import Host
-from busbw.doctor._nics import ports
-from busbw.doctor._pci import DEVICES, Device, Link, endpoints, gpus, link, link_numbers, listed, rate_Bps, words
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
+from busbw.host.nics import ports
+from busbw.host.pci import DEVICES, Device, Link, endpoints, gpus, link, link_numbers, listed, rate_Bps, words
 
 NAME = "pcie_link"
 FIX = "Reseat the card, try another riser or cable, and look at the slot's speed, width and bifurcation in the BIOS"

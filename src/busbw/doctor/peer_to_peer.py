@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from busbw.core.finding import Cause, Facts, Finding, Number
 from busbw.doctor import _nvidia
-from busbw.doctor._host import Host
-from busbw.doctor._pci import distance, gpus, listed
 from busbw.doctor._probe import Probe, Seen
 from busbw.doctor.nccl_variables import settings
+from busbw.host.files import Host
+from busbw.host.pci import distance, gpus, listed
 
 NAME = "peer_to_peer"
 SOURCE = "nvidia-smi topo -p2p r"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from busbw.core.finding import Cause, Finding, Number
-from busbw.doctor._host import Host
 from busbw.doctor._probe import Probe, Seen
+from busbw.host.files import Host
 from busbw.units import format_size
 
 NAME = "shared_memory"

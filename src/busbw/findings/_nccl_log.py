@@ -6,7 +6,14 @@ import re
 from collections import defaultdict
 
 from busbw.core.finding import Facts
+from busbw.core.log_text import LogText
+from busbw.errors import FileError
 from busbw.formats._nccl_info import algorithm_name, protocol_name
+from busbw.topologies import describe_text
+from busbw.topologies.readers._nccl_machine import FASTEST_NIC_MBPS
+from busbw.topologies.readers._xml import root_of
+from busbw.topologies.readers.nccl_xml import LINKS, NcclSystem, number
+from busbw.topologies.readers.smi_topo import SmiMatrix, distance, matrices
 from busbw.units import GB
 
 _HOST = re.compile(r"([\w.-]+):\d+:\d+ \[\d+\] NCCL (?:INFO|WARN|TRACE)")
@@ -141,52 +148,49 @@ def _distance(path: str) -> int:
     return _ORDER.index(word) if word in _ORDER else len(_ORDER)
 
 
-_CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-
 def facts_of_topology(text: str, name: str) -> Facts:
-    """What a description of a host tells: the matrix of nvidia-smi topo -m, or NCCL's topology XML."""
-    return _facts_of_xml(text, name) if "<system" in text or "<pci " in text else facts_of_matrix(text, name)
+    """What a description of a host tells: the matrix of nvidia-smi topo -m, or NCCL's topology XML.
+
+    FileError, with the reason, for one that is known and cannot be read: a part of an XML file, a matrix of peer access.
+    """
+    log = LogText(text.encode(), name)
+    try:
+        found = describe_text(log)
+    except FileError:
+        if root_of(log) or any(matrices(log)):
+            raise
+        return Facts()
+    if isinstance(found, NcclSystem):
+        return _facts_of_system(found, name)
+    return facts_of_matrix(found, name) if isinstance(found, SmiMatrix) else Facts()
 
 
-def _facts_of_xml(text: str, name: str) -> Facts:
+def _facts_of_system(system: NcclSystem, name: str) -> Facts:
     source = f"{name}, NCCL topology"
     facts = Facts()
-    gpus = len(re.findall(r"<gpu\s", text))
-    hosts = len(set(re.findall(r'host_hash="([^"]+)"', text))) or 1
+    gpus, hosts = len(system.gpu_functions), len(system.hosts()) or 1
     if gpus and hosts == 1:
         facts = facts.having("gpus_per_host", float(gpus), source)
-        links = [link for link in ("nvlink", "xgmi") if re.search(rf"<{link}\s", text)]
-        facts = facts.having("link", links[0] if links else "pcie", source)
-    speeds = [float(speed) for speed in re.findall(r'<net\s[^>]*?speed="(\d{1,9})"', text)]
+        links = [tag for tag in LINKS if system.elements(tag)]
+        if links or system.elements("gpu"):  # files for guests have no <gpu>, and leave NVLinks to NCCL
+            facts = facts.having("link", links[0] if links else "pcie", source)
+    speeds = [number(net.get("speed"), 0) for net in system.elements("net")]
     if speeds and hosts == 1:
         facts = facts.having("nics", float(len(speeds)), source)
-        if len(set(speeds)) == 1 and 10_000 <= speeds[0] <= 1_600_000:  # files in the wild hold impossible ones
+        if len(set(speeds)) == 1 and 10_000 <= speeds[0] <= FASTEST_NIC_MBPS:  # files in the wild hold impossible ones
             facts = facts.having("nic_rate", speeds[0] * 1e6 / 8, f"{source}: net speed")
     return facts
 
 
-def facts_of_matrix(text: str, name: str) -> Facts:
+def facts_of_matrix(matrix: SmiMatrix, name: str) -> Facts:
     """What a matrix of nvidia-smi topo -m tells about links between GPUs, and between GPUs and NICs."""
-    lines = [_ANSI.sub("", line) for line in text.splitlines()]
-    header = next(
-        (re.findall(r"\b(?:GPU|NIC|mlx\d_)\d+\b", line) for line in lines if re.match(r"\s+GPU0\b", line)), []
-    )
-    rows: dict[str, list[str]] = {}
-    for line in lines:
-        words = line.split()
-        cells = words[1 : len(header) + 1]
-        complete = len(cells) == len(header) > 0 and all(_CELL.fullmatch(cell) for cell in cells)
-        if complete and re.fullmatch(r"GPU\d+", words[0]) and words[0] not in rows:
-            rows[words[0]] = cells
     source = f"{name}, nvidia-smi topo -m"
     facts = Facts()
-    gpus = [word for word in header if word.startswith("GPU") and word in rows]
-    between = {(a, b): rows[a][header.index(b)] for a in gpus for b in gpus if a != b}
+    gpus = [gpu for gpu in matrix.rows_present if len(matrix.rows[gpu]) == len(matrix.columns)]
+    between = {(a, b): matrix.rows[a][b] for a in gpus for b in gpus if a != b}
     if between:
         paths = set(between.values())
-        if any(re.fullmatch(r"NV\d+", path) for path in paths):
+        if any(path.startswith("NV") for path in paths):
             facts = facts.having("link", "nvlink", source)
         else:
             facts = facts.having("link", "pcie", source)
@@ -197,10 +201,9 @@ def facts_of_matrix(text: str, name: str) -> Facts:
         facts = facts.having("gpus_per_host", float(len(gpus)), source)
         if len(gpus) > 1 and not paths & {"SYS", "SOC"} and facts.text("link") == "pcie":
             facts = facts.having("sockets", 1.0, source)
-    nics = [word for word in header if not word.startswith("GPU")]
-    if nics and gpus:
-        best = [min((rows[gpu][header.index(nic)] for nic in nics), key=_distance) for gpu in gpus]
+    if matrix.nics and gpus:
+        best = [min((matrix.rows[gpu][nic] for nic in matrix.nics), key=distance) for gpu in gpus]
         facts = facts.having("near_nics", all(path in ("PIX", "PXB") for path in best), source)
-        facts = facts.having("gdr_distance", max(best, key=_distance), source)
-        facts = facts.having("nics", float(len(nics)), source)
+        facts = facts.having("gdr_distance", max(best, key=distance), source)
+        facts = facts.having("nics", float(len(matrix.nics)), source)
     return facts

@@ -48,9 +48,11 @@ def _layers(pen: Pen) -> Iterator[Any]:
             {"x": x, "y": high, "y2": low, "colour": layer.colour}
             for x, low, high in zip(layer.x, below, edge, strict=True)
         ]
-        line = {"color": pen.theme.background, "strokeWidth": 1.5}  # parts stay apart for those who see no colours
-        area = pen.chart(rows).mark_area(opacity=0.9, line=line, description=layer.label)
-        yield area.encode(x=pen.x(), y=pen.y(), y2="y2:Q", fill=pen.colour(pen.alt.Fill))
+        base = pen.chart(rows).encode(x=pen.x(), y=pen.y())
+        area = base.mark_area(opacity=0.9, description=layer.label)
+        yield area.encode(y2="y2:Q", fill=pen.colour(pen.alt.Fill))
+        # Parts stay apart for those who see no colours.
+        yield base.mark_line(color=pen.theme.background, strokeWidth=1.5, aria=False)
         below = edge
 
 

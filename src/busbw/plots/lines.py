@@ -121,8 +121,8 @@ def left_out(rows: Iterable[Measurement]) -> tuple[str, ...]:
     undrawn = [row for row in rows if not has_bandwidth(row)]
     alone = sum(row.call.kind.moves_data and row.call.world_size < 2 for row in undrawn)
     still = len(undrawn) - alone
-    reasons = [f"{_count(alone, 'row')} at N = 1"] * bool(alone)
-    reasons += [f"{_count(still, 'row')} without data to move (barrier, S = 0)"] * bool(still)
+    reasons = [f"{count(alone, 'row')} at N = 1"] * bool(alone)
+    reasons += [f"{count(still, 'row')} without data to move (barrier, S = 0)"] * bool(still)
     return (f"Left out, having no busbw: {', '.join(reasons)}.",) if reasons else ()
 
 
@@ -133,11 +133,16 @@ def collective_order(name: str) -> tuple[int, str]:
 
 def make_lines(rows: Iterable[Measurement]) -> tuple[Line, ...]:
     """The lines of all rows that have a busbw, by collective, N and variant."""
+    return tuple(line for line, _ in make_groups(rows))
+
+
+def make_groups(rows: Iterable[Measurement]) -> tuple[tuple[Line, tuple[Measurement, ...]], ...]:
+    """The same, each line with the rows that it is made of."""
     groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
     for row in rows:
         if has_bandwidth(row):
             groups[row.call.collective, row.call.world_size].append(row)
-    lines: list[Line] = []
+    lines: list[tuple[Line, tuple[Measurement, ...]]] = []
     variants: dict[str, dict[str, int]] = defaultdict(dict)  # one variant of a collective looks the same at every N
     for collective, world_size in sorted(groups, key=lambda group: (collective_order(group[0]), group[1])):
         members = groups[collective, world_size]
@@ -147,7 +152,8 @@ def make_lines(rows: Iterable[Measurement]) -> tuple[Line, ...]:
             same[" ".join(part for part in (get(row) for get in fields) if part)].append(row)
         for variant in same:
             index = variants[collective].setdefault(variant, len(variants[collective])) if variant else 0
-            lines.append(Line(collective, world_size, _points(same[variant]), variant, index))
+            line = Line(collective, world_size, _points(same[variant]), variant, index)
+            lines.append((line, tuple(same[variant])))
     return tuple(lines)
 
 
@@ -171,10 +177,10 @@ def marks_notes(lines: Iterable[Line]) -> tuple[str, ...]:
     start = "\N{WHITE CIRCLE} Read with care: "
     if len(by_code) > 2:
         often = sorted(by_code, key=lambda code: -len(by_code[code]))
-        counts = ", ".join(f"{code} ({_count(len(by_code[code]), 'point')})" for code in often)
+        counts = ", ".join(f"{code} ({count(len(by_code[code]), 'point')})" for code in often)
         return (f"{start}{counts}; busbw show gives the reasons.",)
     return tuple(
-        f"{start}{points[0]}" + (f" (and {_count(len(points) - 1, 'more point')})." if len(points) > 1 else ".")
+        f"{start}{points[0]}" + (f" (and {count(len(points) - 1, 'more point')})." if len(points) > 1 else ".")
         for points in by_code.values()
     )
 
@@ -206,7 +212,7 @@ def _point(size_bytes: int, rows: Sequence[Measurement]) -> Point:
 def _marks(row: Measurement) -> tuple[Mark, ...]:
     if not row.wrong or any("wrong" in mark.code for mark in row.marks):
         return row.marks
-    return (*row.marks, Mark("wrong", f"{_count(row.wrong, 'element')} came out wrong"))
+    return (*row.marks, Mark("wrong", f"{count(row.wrong, 'element')} came out wrong"))
 
 
 def _splitting_fields(rows: Sequence[Measurement]) -> list[Callable[[Measurement], str]]:
@@ -262,5 +268,6 @@ def _described(name: str, value: str) -> str:
     return value if not value or any(char.isalpha() for char in value) else f"{name} {value}"
 
 
-def _count(number: int, word: str) -> str:
+def count(number: int, word: str) -> str:
+    """`1 row`, `2 rows`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

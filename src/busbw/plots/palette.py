@@ -2,7 +2,8 @@
 
 The six primitives stay apart for readers with any of the three colour-vision deficiencies (a test simulates them),
 every line colour has a contrast of at least 3 to its background (WCAG 2.2, graphical objects), and each primitive has a
-marker of its own, so that a print in grey can still be read. World sizes take a ramp of colours, in order.
+marker of its own, so that a print in grey can still be read. World sizes and ranks take a ramp of colours, in order. The parts
+of a time (latency, bytes, ...) have colours of their own, which differ in lightness too.
 """
 
 from __future__ import annotations
@@ -75,6 +76,14 @@ _COLLECTIVES = {
     "send_recv": _look("#d6589a", "#ff9ec7", "square"),
     "send_recv_one_way": _look("#7a7a00", "#b5c267", "diamond"),
 }
+PARTS = {
+    "latency": _look("#b45309", "#f59e0b", "square"),
+    "launch": _look("#7c2d12", "#b45309", "square"),
+    "steps": _look("#d97706", "#fbbf24", "square"),
+    "bytes": _look("#2a78d6", "#60a5fa", "square"),
+    "reducing": _look("#33363b", "#dfe3e8", "square"),
+}
+"""What a time is made of: `latency` is launch and steps together, where they cannot be told apart."""
 _SPARE = tuple(_look("#57606a", "#9da7b3", shape) for shape in ("wedge", "arrow", "stroke"))
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 
@@ -83,13 +92,19 @@ DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4,
 
 
 def looks(keys: Iterable[str]) -> dict[str, Look]:
-    """The look of each key of a chart: a collective's own, a ramp over the world sizes (`N=8`), or a spare one."""
+    """The look of each key of a chart.
+
+    A collective or a part of a time has its own; world sizes (`N=8`) and ranks (`rank=3`) take a ramp each; keys that
+    begin with `way ` (ways to do one collective) the collectives' colours by turns; all else a spare one.
+    """
     ordered = list(dict.fromkeys(keys))
-    world_sizes = sorted((key for key in ordered if key.startswith("N=")), key=lambda key: int(key[2:]))
-    return {
-        key: _ramp(world_sizes.index(key), len(world_sizes)) if key in world_sizes else collective_look(key)
-        for key in ordered
-    }
+    found = {key: PARTS.get(key) or collective_look(key) for key in ordered}
+    for prefix in ("N=", "rank="):
+        ramp = sorted((key for key in ordered if key.startswith(prefix)), key=lambda key: int(key.partition("=")[2]))
+        found |= {key: _ramp(index, len(ramp)) for index, key in enumerate(ramp)}
+    turns = list(_COLLECTIVES.values())
+    ways = [key for key in ordered if key.startswith("way ")]
+    return found | {key: turns[index % len(turns)] for index, key in enumerate(ways)}
 
 
 def collective_look(name: str) -> Look:

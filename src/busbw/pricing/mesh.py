@@ -81,6 +81,20 @@ class Mesh:
             shown = label or "world"
         return Group(shown, tuple(ranks), ranks.index(own))
 
+    def experts(self, rank: int) -> Group:
+        """The ranks that share the experts: neighbours on the data axis."""
+        data, degree = self.group(rank, "data"), self.degree("ep")
+        first = data.place // degree * degree
+        return Group("ep", data.ranks[first : first + degree], data.place - first)
+
+    def expert_replicas(self, rank: int) -> Group:
+        """The ranks that hold the same experts: what is left of data x cp."""
+        data, degree = self.group(rank, "data", "cp"), self.degree("ep")
+        cp = self.degree("cp")
+        mine = data.place // cp % degree
+        ranks = tuple(each for index, each in enumerate(data.ranks) if index // cp % degree == mine)
+        return Group("expert_dp", ranks, ranks.index(data.rank))
+
 
 def make_mesh(text: str, world_size: int) -> Mesh:
     """Read a plan for `world_size` ranks.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from busbw.core.dtype import find_dtype
-from busbw.core.plan import Model, Unit
+from busbw.core.plan import Model, Tensor, Unit
 from busbw.errors import UsageError
 from busbw.pricing.stream import Compute, Events, Group
 from busbw.registry import Registry
@@ -44,11 +44,6 @@ class Settings:
     clip: bool = False
     """The training loop calls clip_grad_norm_ before the optimizer."""
 
-    @property
-    def tokens(self) -> int:
-        """Tokens (or images) of a micro-batch."""
-        return self.micro_batch * self.sequence
-
 
 @dataclass(frozen=True)
 class Job:
@@ -63,17 +58,21 @@ class Job:
     settings: Settings
     mesh: Mapping[str, Group]
     whole: Model
+    data: str = ""
+    """The name of the parallelism that owns parameters and gradients."""
+    factors: tuple[int, ...] = ()
+    """The degree as it was given: (2, 4) of `hsdp=2x4`."""
     inner: tuple[Scheme, ...] = ()
     """The schemes whose calls stand around a unit's computation, outermost first."""
 
     def inside_forward(self, unit: Unit, phase: str = "forward") -> Events:
         """A unit's forward: its computation in two halves, and what the inner schemes call around and between them."""
-        before, between, after = _merged([scheme.forward(unit, phase) for scheme in self.inner])
+        before, between, after = _merged({s.axis: s.forward(unit, phase) for s in self.inner}, FORWARD)
         return self._around(unit, phase, 1.0, before, between, after)
 
     def inside_backward(self, unit: Unit) -> Events:
         """A unit's backward, which computes twice as much, in the opposite order."""
-        before, between, after = _merged([scheme.backward(unit) for scheme in self.inner])
+        before, between, after = _merged({s.axis: s.backward(unit) for s in self.inner}, BACKWARD)
         return self._around(unit, "backward", 2.0, before, between, after)
 
     def _around(self, unit: Unit, phase: str, factor: float, before: Events, between: Events, after: Events) -> Events:
@@ -83,9 +82,26 @@ class Job:
         half = Compute(phase, unit.name, flops / 2)
         return [*before, half, *between, half, *after]
 
+    @property
+    def sequence(self) -> int:
+        """Tokens of a sample on this rank: context parallelism cuts them."""
+        return self.settings.sequence // self.mesh["cp"].size if "cp" in self.mesh else self.settings.sequence
+
+    @property
+    def tokens(self) -> int:
+        """Tokens (or images) of a micro-batch on this rank."""
+        return self.settings.micro_batch * self.sequence
+
+    def _attention_flops(self, unit: Unit) -> float:
+        """Scores and their product with the values, a token: 2 x 2 x s x heads x head_dim, half of it under a causal mask."""
+        geometry = self.whole.geometry
+        if geometry is None or unit.kind != "block" or self.whole.sample != "token":
+            return 0.0
+        return 2.0 * self.settings.sequence * geometry.heads * geometry.head_dim
+
     def flops(self, unit: Unit) -> float:
         """Forward FLOPs of a micro-batch on this rank."""
-        flops = unit.flops * self.settings.tokens
+        flops = (unit.flops + self._attention_flops(unit)) * self.tokens
         for scheme in self.inner:
             flops *= scheme.share_of_flops(unit)
         return flops
@@ -95,20 +111,25 @@ Around: TypeAlias = "tuple[Events, Events, Events]"
 """Calls before a unit's computation, in its middle (behind attention), and after it."""
 
 
-def _merged(parts: Sequence[Around]) -> Around:
-    """The outer scheme's calls stand outside: first before, last after."""
-    before: Events = []
-    between: Events = []
-    after: Events = []
-    for first, middle, last in parts:
-        before += first
-        between += middle
-        after[:0] = last
+FORWARD = (("tp", "cp"), ("cp", "tp", "ep"), ("ep", "tp"))
+"""Whose calls stand first: before attention, between attention and feed-forward, behind the feed-forward."""
+BACKWARD = (("tp", "ep"), ("ep", "tp", "cp"), ("cp", "tp"))
+"""The same for backward, which goes through the feed-forward first."""
+
+
+def _merged(parts: Mapping[str, Around], order: tuple[tuple[str, ...], ...]) -> Around:
+    """The calls of all inner schemes, in the order in which a block makes them."""
+    none: Around = ([], [], [])
+    before, between, after = (
+        [event for axis in axes for event in parts.get(axis, none)[place]] for place, axes in enumerate(order)
+    )
     return before, between, after
 
 
 class Scheme:
     """Emits events as a job goes on. Schemes are stateful: the first steps of a job differ from the later ones."""
+
+    axis = "data"
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -131,6 +152,10 @@ class Scheme:
     def backward(self, unit: Unit) -> Around:
         """Calls of one unit's backward."""
         return [], [], []
+
+    def partial_gradients(self, tensors: Sequence[Tensor], phase: str) -> Events:
+        """Calls that finish gradients which every rank of the group has a part of, before the data scheme takes them."""
+        return []
 
     def after_backward(self) -> Events:
         """Calls once all gradients of a step are there, before the optimizer."""
@@ -165,6 +190,8 @@ class Parallelism:
     options: tuple[Option, ...] = ()
     localize: Callable[[Model, Group, Mapping[str, Any]], Model] | None = None
     """The model as one rank of the group holds it, where it is cut."""
+    tries: tuple[tuple[str, Any, str], ...] = ()
+    """(option, value, why): changes that are worth pricing beside the plan as it is."""
     shape: bool = False
     """Its degree may be a product, outer x inner (`hsdp=2x4`)."""
     sources: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,15 +11,20 @@ from busbw.core.cost_model import CostModel
 from busbw.core.dtype import find_dtype
 from busbw.core.plan import Model
 from busbw.errors import UsageError
+from busbw.pricing.experts import DenseAndExperts
 from busbw.pricing.links import with_link
 from busbw.pricing.mesh import Mesh, Part, make_mesh
 from busbw.pricing.parallelism import DataScheme, Job, Scheme, Settings
+from busbw.pricing.parallelisms.pp import Pipeline
 from busbw.pricing.profile import Fitted, Profile, read_profile
 from busbw.pricing.readers import read_model
-from busbw.pricing.stream import Event, Events, lines_of
+from busbw.pricing.stream import Event, Events, Group, lines_of
 
-NAMES = ("first", "second", "third")
+NAMES = ("first", "second", "2", "3", "4")
+"""Later steps that differ from the steady one go by their number from 0, as in a capture."""
 MOST_STEPS = 5
+INNER = ("tp", "cp", "ep")
+"""Axes whose calls stand inside a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Priced:
     settings: Settings
     steps: Mapping[str, tuple[Event, ...]]
     notes: tuple[str, ...]
+    bubble: float = 0.0
+    """A pipeline's idle time over its busy time."""
 
 
 def price_steps(
@@ -93,20 +99,26 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
     chosen = _settings(whole, settings)
     groups = {axis: mesh.group(rank, axis) for axis in ("pp", "cp", "tp")}
     groups["data"] = mesh.group(rank, "data", "cp")
+    groups["ep"], groups["expert_dp"] = mesh.experts(rank), mesh.expert_replicas(rank)
     local = _localized(whole, mesh, groups)
-    inner = tuple(
-        _scheme(part, local, groups, chosen, whole, ())
-        for part in mesh.parts
-        if part.parallelism.axis in ("cp", "tp") and part.degree > 0
+    owner = mesh.part("data")
+    job = Job(
+        model=local,
+        group=groups["data"],
+        options={},
+        settings=chosen,
+        mesh=groups,
+        whole=whole,
+        data=owner.parallelism.name if owner else "",
     )
-    data_part = mesh.part("data")
-    job_part = data_part if data_part is not None else None
-    data = _data_scheme(job_part, local, groups, chosen, whole, inner)
-    schemes: list[Scheme] = [*inner, data]
+    inner = tuple(_scheme(part, job, groups) for part in mesh.parts if part.parallelism.axis in INNER)
+    data = _data(owner, replace(job, inner=inner), groups)
+    pipeline = next((_scheme(part, job, groups) for part in mesh.parts if part.parallelism.axis == "pp"), None)
+    schemes: list[Scheme] = [*inner, data, *([pipeline] if pipeline else [])]
     steps: dict[str, tuple[Event, ...]] = {"constructor": tuple(e for scheme in schemes for e in scheme.constructor())}
     history = []
     for _ in range(MOST_STEPS):
-        history.append(tuple(_step(data, schemes, chosen)))
+        history.append(tuple(_step(data, schemes, pipeline)))
     steady = history[-1]
     settled = next(i for i in range(MOST_STEPS) if all(step == steady for step in history[i:]))
     for index in range(max(2, settled)):
@@ -117,16 +129,20 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
         notes += scheme.notes
     for part in mesh.parts:
         notes += part.parallelism.notes
-    return Priced(mesh, whole, local, chosen, steps, tuple(dict.fromkeys(notes)))
+    bubble = pipeline.bubble if isinstance(pipeline, Pipeline) else 0.0
+    return Priced(mesh, whole, local, chosen, steps, tuple(dict.fromkeys(notes)), bubble)
 
 
-def _step(data: DataScheme, schemes: Sequence[Scheme], settings: Settings) -> Events:
+def _step(data: DataScheme, schemes: Sequence[Scheme], pipeline: Scheme | None) -> Events:
     units = data.job.model.units
     events: Events = []
-    for micro_step in range(settings.accumulate):
-        last = micro_step == settings.accumulate - 1
-        events += data.forward_pass(units, micro_step, last)
-        events += data.backward_pass(units, micro_step, last)
+    if isinstance(pipeline, Pipeline):
+        events += pipeline.step(data)
+    else:
+        for micro_step in range(data.job.settings.accumulate):
+            last = micro_step == data.job.settings.accumulate - 1
+            events += data.forward_pass(units, micro_step, last)
+            events += data.backward_pass(units, micro_step, last)
     for scheme in schemes:
         events += scheme.after_backward()
     for scheme in schemes:
@@ -154,33 +170,27 @@ def _settings(model: Model, settings: Settings | Mapping[str, Any] | None) -> Se
     return Settings(**given)
 
 
-def _localized(whole: Model, mesh: Mesh, groups: Mapping[str, Any]) -> Model:
+def _localized(whole: Model, mesh: Mesh, groups: Mapping[str, Group]) -> Model:
     local = whole
-    for axis in ("pp", "tp"):
+    for axis in ("pp", "tp", "ep"):
         part = mesh.part(axis)
         if part is not None and part.parallelism.localize is not None:
             local = part.parallelism.localize(local, groups[axis], part.options)
     return local
 
 
-def _scheme(
-    part: Part, local: Model, groups: Mapping[str, Any], settings: Settings, whole: Model, inner: tuple[Scheme, ...]
-) -> Scheme:
-    group = groups[part.parallelism.axis]
-    return part.parallelism.scheme(Job(local, group, part.options, settings, groups, whole, inner))
+def _scheme(part: Part, job: Job, groups: Mapping[str, Group]) -> Scheme:
+    axis = part.parallelism.axis
+    return part.parallelism.scheme(replace(job, group=groups[axis], options=part.options, factors=part.factors))
 
 
-def _data_scheme(
-    part: Part | None,
-    local: Model,
-    groups: Mapping[str, Any],
-    settings: Settings,
-    whole: Model,
-    inner: tuple[Scheme, ...],
-) -> DataScheme:
+def _data(part: Part | None, job: Job, groups: Mapping[str, Group]) -> DataScheme:
     if part is None:
-        return DataScheme(Job(local, groups["data"], {}, settings, groups, whole, inner))
-    scheme = _scheme(part, local, groups, settings, whole, inner)
+        return DataScheme(job)
+    job = replace(job, options=part.options, factors=part.factors)
+    if groups["ep"].size > 1:
+        return DenseAndExperts(job, part.parallelism, groups["expert_dp"])
+    scheme = part.parallelism.scheme(job)
     assert isinstance(scheme, DataScheme)
     return scheme
 
@@ -197,8 +207,3 @@ def with_dtype(model: Model, dtype: str) -> Model:
         for tensor in model.tensors
     )
     return replace(model, tensors=tensors)
-
-
-def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean; 0 of nothing."""
-    return math.fsum(values) / len(values) if values else 0.0

@@ -49,10 +49,14 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A call is started. With a tag it runs beside what follows, until that tag is waited for; without, at once."""
+    """A call is started. With a tag it runs beside what follows, until that tag is waited for; without, at once.
+
+    `ahead`: the host issues it while the last computation still runs, so it may start as early as that one did.
+    """
 
     line: Line
     tag: str | None = None
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ def call(
     name: str,
     *,
     tag: str | None = None,
+    ahead: bool = False,
     root: int | None = None,
     redop: str | None = None,
     times: int = 1,
@@ -95,15 +100,19 @@ def call(
     if kind.rooted and root is None:
         root = 0
     what = Call(collective, size_bytes, group.size, dtype, redop, root)
-    return Issue(Line(what, group.axis, times, phase, name, sent, tag is not None, None, group.ranks, notes or {}), tag)
+    line = Line(what, group.axis, times, phase, name, sent, tag is not None, None, group.ranks, notes or {})
+    return Issue(line, tag, ahead)
 
 
-def message(peers: Group, to: bool, count: int, dtype: str, phase: str, name: str, *, tag: str | None = None) -> Issue:
-    """A point-to-point message between this rank and the other of `peers` (two ranks); `to` says that we send it."""
+def message(
+    group: Group, peer: int, to: bool, count: int, dtype: str, phase: str, name: str, *, tag: str | None = None
+) -> Issue:
+    """A point-to-point message between this rank and `peer` (a place in the group); `to` says that we send it."""
     size_bytes = count * DTYPES[dtype].itemsize
     what = Call("send_recv_one_way", size_bytes, 2, dtype)
-    sent = size_bytes if to else 0
-    return Issue(Line(what, peers.axis, 1, phase, name, sent, tag is not None, None, peers.ranks), tag)
+    notes = {"peer": str(group.ranks[peer]), "way": "send" if to else "receive"}
+    line = Line(what, group.axis, 1, phase, name, size_bytes if to else 0, tag is not None, None, group.ranks, notes)
+    return Issue(line, tag)
 
 
 def lines_of(events: Iterable[Event]) -> list[Line]:
@@ -117,8 +126,8 @@ def tensors_by_limit(
     """Whole tensors put into buckets, as torch's `compute_bucket_assignment_by_size` does; indices into `sizes`.
 
     `sizes` are (dtype, bytes). Each dtype has one open bucket, closed once its size reaches the limit, and goes through
-    `limits` by itself, staying at the last. Closed ones come out as they close, those left open at the end by dtype;
-    then they are sorted by their first tensor, unless the order is that of arrival (`in_order`).
+    `limits` by itself, staying at the last. Closed ones come out as they close, those left open at the end, the dtype
+    that was met last first; then they are sorted by their first tensor, unless the order is that of arrival (`in_order`).
     """
     if not limits or min(limits) < 0:
         raise UsageError(f"bucket limits {list(limits)}: must be one or more sizes of 0 or more bytes")
@@ -132,5 +141,6 @@ def tensors_by_limit(
             done.append(members)
             members, total, step = [], 0, min(step + 1, len(limits) - 1)
         open_[dtype] = (members, total, step)
-    done += [members for members, _, _ in open_.values() if members]
+    # What is left comes out of a hash map, whose newest entry is its first.
+    done += [members for members, _, _ in reversed(open_.values()) if members]
     return done if in_order else sorted(done, key=min)

@@ -9,7 +9,7 @@ from pathlib import Path
 from busbw.core.log_text import LogText
 from busbw.core.topology import Topology
 from busbw.errors import FileError
-from busbw.topologies.preset import FAMILIES, Parameter, Preset, find_preset, presets
+from busbw.topologies.preset import FAMILIES, Parameter, Preset, all_presets, find_preset
 from busbw.topologies.reading import TOPOLOGY_FORMATS, Description, TopologyFormat
 from busbw.topologies.spec import EXPRESSION, read_spec
 
@@ -20,10 +20,13 @@ __all__ = [
     "Parameter",
     "Preset",
     "TopologyFormat",
+    "all_presets",
     "describe_file",
     "describe_text",
+    "describe_this",
     "find_preset",
-    "presets",
+    "is_file",
+    "read_spec",
     "read_topology",
 ]
 
@@ -36,9 +39,18 @@ def read_topology(text_or_path: str) -> Topology:
 
     Raises UsageError for an expression, FileError for a file: one line with the value, the rule and the way out.
     """
-    if _is_file(text_or_path):
+    if text_or_path == "this":
+        return describe_this().topology()
+    if is_file(text_or_path):
         return describe_file(text_or_path).topology()
     return read_spec(text_or_path)
+
+
+def describe_this() -> Description:
+    """What this machine shows of itself."""
+    from busbw.topologies.this_machine import this_machine
+
+    return this_machine()
 
 
 def describe_file(path: str) -> Description:
@@ -64,7 +76,7 @@ def describe_text(text: LogText) -> Description:
     raise FileError(f"{text.name}: not a description of a machine that is known here: {known}")
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
     """Whether a path is meant: it exists, or it looks like one and is no expression."""
     if text == "-" or ("\n" not in text and len(text) < 4096 and Path(text).is_file()):
         return True

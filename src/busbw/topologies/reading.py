@@ -14,6 +14,11 @@ from busbw.registry import Registry
 class Description(Protocol):
     """What a file says of a machine, as it says it; frozen data of the format's own kind."""
 
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it says something worth showing although it may not describe a machine: graphs, a log."""
+        ...
+
     def topology(self) -> Topology:
         """The machine; FileError, with the reason and what to do instead, where it does not describe one."""
         ...

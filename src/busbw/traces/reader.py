@@ -47,12 +47,27 @@ def read_traces(paths: Iterable[str | Path]) -> tuple[Trace, ...]:
 
 
 def read_file(path: str | Path) -> tuple[Trace, ...]:
-    """The traces of one file: of one rank, or of several that were merged. FileError names the line that breaks it."""
+    """The traces of one file: a capture of one rank, or of several merged; a profiler's trace; a flight recorder's dump.
+
+    FileError names what is wrong with it, and the line of a capture.
+    """
+    from busbw.traces import flight_recorder, kineto
+
+    name = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        data = Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
-    return parse_traces(text, str(path))
+    data = kineto.unpack(data, name)
+    if data[:1] == b"\x80":
+        raise FileError(f"{path}: {flight_recorder.PICKLE}")
+    head = data[:4096].lstrip()
+    if head.startswith((b"{", b"[")) and not head.startswith(b'{"type"'):
+        if flight_recorder.is_dump(data):
+            return (flight_recorder.read(data, name),)
+        if b'"type": "capture"' not in head:
+            return (kineto.read(data, name),)
+    return parse_traces(data.decode("utf-8", "replace"), name)
 
 
 def parse_traces(text: str, file_name: str) -> tuple[Trace, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from busbw.bench.load import Load, ProcessLoad
 from busbw.bench.work import Item
 from busbw.core.collective import Collective
 from busbw.errors import UsageError
@@ -201,6 +202,10 @@ class Backend(ABC):
     def capture(self, issue: Issue, calls: int) -> Issue:
         """A function that replays `calls` calls as one CUDA graph."""
         raise UsageError(f"--cuda-graph {calls}: {self.name} has no CUDA graphs")
+
+    def load(self, size: int) -> Load:
+        """Matrix products of size x size that can run beside the calls."""
+        return ProcessLoad(size)
 
     def synchronize(self) -> None:
         """Wait until this rank's issued calls are done."""

@@ -5,7 +5,8 @@ the supervisor, whenever the input was filled anew since the last call, so that 
 
 `--fake "alpha=5us,bandwidth=20GB/s,jitter=0.05,fault=swap"` sets it up; the keys are those of FakeOptions, and those of
 the noise (see fake_noise), where each launch of `--repeats` draws its own and `seed` tells two runs apart. Faults: swap (two shards change places), drop (one contribution is left out), stale (the last
-call's output again), hang=R (rank R stops answering at its 100th timed call), die=R, raise=R.
+call's output again), hang=R (rank R stops answering at its 100th timed call), die=R, raise=R. beside=1.4:1.2 says how many
+times as long calls and matrix products take beside each other (--with-compute).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class FakeOptions:
     one_device: bool = False
     """All ranks say that they use the same accelerator."""
     noise: str = ""
+    beside: tuple[float, float] = (1.0, 1.0)
+    """How many times as long calls and matrix products take beside each other."""
 
     @classmethod
     def parse(cls, text: str) -> FakeOptions:
@@ -61,6 +64,9 @@ class FakeOptions:
                 elif key == "slow":
                     rank, _, factor = value.partition(":")
                     options.slow_rank, options.slow_factor = int(rank), float(factor)
+                elif key == "beside":
+                    calls, _, products = value.partition(":")
+                    options.beside = float(calls), float(products or 1.0)
                 elif key == "one_device":
                     options.one_device = value in ("", "1", "yes")
                 elif key == "fault":
@@ -87,6 +93,7 @@ class FakeBackend(Backend):
         self._fresh: set[int] = set()
         self._last: dict[int, NDArray[Any]] = {}
         self._issued = 0
+        self.is_computing = False
 
     def locate(self, seat: Seat) -> Device:
         """No device."""
@@ -163,11 +170,10 @@ class FakeBackend(Backend):
         for progress.call in range(calls):
             issue()
         self._maybe_fail(progress)
-        if not self.options.noise:
-            return self._base_s * calls
-        noisy = float(self.noise.draw(self._base_s, calls).sum())
-        self.now_s = start + noisy
-        return noisy
+        base_s = self._base_s * (self.options.beside[0] if self.is_computing else 1.0)
+        taken = float(self.noise.draw(base_s, calls).sum()) if self.options.noise else base_s * calls
+        self.now_s = start + taken
+        return taken
 
     def time_isolated(self, issue: Issue, calls: int, progress: Progress) -> float:
         """As time_batch: nothing overlaps here."""
@@ -179,6 +185,14 @@ class FakeBackend(Backend):
             issue()
         base = np.full(calls, self._base_s)
         return self.noise.draw(self._base_s, calls) if self.options.noise else base
+
+    def load(self, size: int) -> FakeLoad:
+        """Products on the same clock, 1 ms each when alone."""
+        return FakeLoad(self, size)
+
+    def issued(self) -> int:
+        """Calls so far."""
+        return self._issued
 
     def barrier(self) -> None:
         """Meet at the supervisor."""
@@ -258,3 +272,32 @@ class FakeBackend(Backend):
             last = self._last.get(len(recv))
             self._last[len(recv)] = recv.copy()
             recv[:] = before if last is None else last
+
+
+class FakeLoad:
+    """Matrix products on the fake backend's clock: slower while calls are issued beside them."""
+
+    def __init__(self, backend: FakeBackend, size: int) -> None:
+        self.what = f"GEMM {size} fake"
+        self._backend, self._issued = backend, 0
+
+    def start(self) -> None:
+        """Calls from now on are beside products."""
+        self._backend.is_computing = True
+        self._issued = self._backend.issued()
+
+    def rate(self) -> float:
+        """A thousand products a second, alone."""
+        has_company = self._backend.issued() > self._issued
+        return 1000.0 / (self._backend.options.beside[1] if has_company else 1.0)
+
+    def stop(self) -> None:
+        """Calls from now on are alone."""
+        self._backend.is_computing = False
+
+    def rest(self, seconds: float) -> None:
+        """Let the clock run."""
+        self._backend.now_s += seconds
+
+    def close(self) -> None:
+        """Nothing to end."""

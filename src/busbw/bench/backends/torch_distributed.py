@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.bench.backends.base import Backend, Device, Group, Issue, Post, Progress, Seat, available_memory_bytes
+from busbw.bench.load import Load
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import LaunchError, MissingDependency, UsageError
@@ -265,6 +266,12 @@ class TorchBackend(Backend):
 
         return issue
 
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """As the base's. NCCL joins all ranks at its first call, and a schedule's first round may not have them all."""
+        if self.is_gpu:
+            self.dist.barrier(group=group.handle)
+        return super().prepare_schedule(item, send, recv, group)
+
     def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
         """torch's; on a GPU a kernel on the stream that the calls follow."""
         combine = getattr(self.torch, _COMBINERS[redop])
@@ -350,6 +357,16 @@ class TorchBackend(Backend):
         _first_of(self.dist, "all_gather_single", "all_gather_into_tensor")(out, mine, group=self.control)
         result: NDArray[np.float64] = out.cpu().numpy().reshape(self.world_size, len(values))
         return result
+
+    def load(self, size: int) -> Load:
+        """On a CUDA device a stream beside NCCL's; elsewhere a process."""
+        if self.device_type == "cuda":
+            from busbw.bench.backends.torch_load import StreamLoad
+
+            return StreamLoad(self.torch, self.torch_device, size)
+        if self.is_gpu:
+            raise UsageError(f"--with-compute: there is no load for {self.device_type} yet, only for CUDA and CPUs")
+        return super().load(size)
 
     def free_bytes(self) -> int:
         """90 % of the GPU's free memory, or this rank's share of half of the host's."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from busbw.core.measurement import Measurement
 from busbw.errors import UsageError
-from busbw.plots.chart import Axis, Band, Chart, Panel, ReferenceLine, Series
+from busbw.plots.chart import Axis, Band, Chart, Panel, Series
 from busbw.plots.figure import Figure, FigureOptions
 from busbw.plots.lines import Line, left_out, make_lines, marks_notes, repeats_note, select, to_series
-from busbw.units import format_rate
 
 X = Axis("message size S", "size", "log2")
 Y = Axis("busbw", "rate")
@@ -54,8 +53,6 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
     lines = make_lines(rows)
     if not lines:
         raise UsageError("busbw_over_size: no row has a busbw; that takes N >= 2, S > 0 and an op that moves data")
-    limit = options.wire_limit_Bps
-    references = () if limit is None else (ReferenceLine(f"wire {format_rate(limit)}", limit),)
     panels = []
     moving: list[str] = []
     for world_size in sorted({line.world_size for line in lines}):
@@ -70,12 +67,18 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
                     drawn = replace(drawn, value=plateau.busbw_Bps)
                     bands.append(_band(line, plateau))
                 series.append(drawn)
-        panels.append(Panel(f"N = {world_size}", X, Y, tuple(series), tuple(bands), references))
+        panels.append(Panel(f"N = {world_size}", X, Y, tuple(series), tuple(bands), options.wire))
     return Chart(
         "busbw over message size",
         "What the wires carry: busbw = algbw x bus factor, comparable across collectives.",
         tuple(panels),
-        (*_plateau_notes(panels, moving), *repeats_note(lines), *marks_notes(lines), *left_out(rows)),
+        (
+            *_plateau_notes(panels, moving),
+            *options.wire_note,
+            *repeats_note(lines),
+            *marks_notes(lines),
+            *left_out(rows),
+        ),
     )
 
 

@@ -25,7 +25,7 @@ _BIAS_FIRST = ("Linear", "Conv1D", "LazyLinear", "NonDynamicallyQuantizableLinea
 def read_function(text: str) -> Model:
     """The model of `package.module:function`, which returns an nn.Module, or a module and its example inputs.
 
-    The function is called under the meta device, without arguments. Inputs are a tuple, a dictionary of keywords, or
+    The function is called under the meta device, without arguments (recurrent layers are built on the CPU). Inputs are a tuple, a dictionary of keywords, or
     one tensor. UsageError names what is wrong with it.
     """
     try:
@@ -35,6 +35,8 @@ def read_function(text: str) -> Model:
     function = _find(text)
     try:
         with torch.device("meta"):
+            result = function()
+        if _recurrent(result):  # kernels of recurrent layers differ by device, and with them the order of gradients
             result = function()
     except Exception as error:
         raise UsageError(f"{text}: calling it without arguments failed: {_first_line(error)}") from error
@@ -60,6 +62,8 @@ def describe(module: Any, inputs: Any = None, *, name: str | None = None, source
     else:
         arrival, run_order = _traced(module, inputs)
         used = set(arrival)
+        if _recurrent(module):
+            notes = ("the order of a recurrent layer's gradients is that of the CPU's kernels; cuDNN's may differ",)
     listed = tuple(
         Tensor(
             each.name,
@@ -88,6 +92,13 @@ def describe(module: Any, inputs: Any = None, *, name: str | None = None, source
         notes,
         {"classes": _classes(module), "owned": _owned(module), "ran": list(run_order)},
     )
+
+
+def _recurrent(result: Any) -> bool:
+    import torch
+
+    module = result[0] if isinstance(result, tuple) else result
+    return isinstance(module, torch.nn.Module) and any(isinstance(each, torch.nn.RNNBase) for each in module.modules())
 
 
 def _find(text: str) -> Callable[[], Any]:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from busbw.core.dtype import DTYPES
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, number, one_of, yes_or_no
+from busbw.pricing.parallelisms._zero import woven
 from busbw.pricing.stream import Event, Events, Issue, Wait, call, tensors_by_limit
 from busbw.units import MIB
 
@@ -49,6 +50,10 @@ class Ddp(DataScheme):
         """Synchronised backwards so far."""
         self.rebuilt = False
         self.sync_buffers_next = True
+        if self.static and job.settings.accumulate > 1:
+            self.notes.append(
+                "torch 2.13 stops when static_graph meets no_sync in its first step: accumulate without no_sync"
+            )
         idle = [tensor.name for tensor in self.trainable if not tensor.used]
         if idle and not (options["find_unused_parameters"] or self.static):
             self.notes.append(
@@ -62,7 +67,8 @@ class Ddp(DataScheme):
         group = self.job.group
         events: list[Event] = [call("all_gather", group, group.size, "int64", "constructor", "number of parameters")]
         events.append(call("broadcast", group, dims, "int64", "constructor", "shapes and strides"))
-        events += self._coalesced(self.job.model.tensors, "constructor", "parameters and buffers")
+        sent = self.job.model.tensors if self.job.options["broadcast_buffers"] else self.job.model.parameters
+        events += self._coalesced(sent, "constructor", "parameters and buffers")
         return events
 
     def forward_pass(self, units: Sequence[Unit], micro_step: int, last: bool) -> Events:
@@ -70,9 +76,10 @@ class Ddp(DataScheme):
         events: Events = []
         if self._rebuilds():
             self.rebuilt = True
-            buckets = tensors_by_limit(_sizes(self.job.model.arriving), self.limits, in_order=True)
-            self.buckets = [[self.job.model.arriving[i] for i in members] for members in buckets]
-            group, count = self.job.group, len(self.job.model.arriving)
+            order = [*self.job.model.arriving, *self._idle()]
+            buckets = tensors_by_limit(_sizes(order), self.limits, in_order=True)
+            self.buckets = [[order[i] for i in members] for members in buckets]
+            group, count = self.job.group, len(order)
             events.append(call("broadcast", group, count + 1, "int32", "forward", "rebuilt buckets: order"))
             events.append(call("broadcast", group, len(self.buckets), "int32", "forward", "rebuilt buckets: sizes"))
         if self.job.options["broadcast_buffers"] and self.sync_buffers_next:
@@ -86,11 +93,16 @@ class Ddp(DataScheme):
         if not last:
             return computed
         self.backwards += 1
-        calls = [self._bucket(index, bucket) for index, bucket in enumerate(self.buckets)]
+        calls: list[Events] = [[self._bucket(index, bucket)] for index, bucket in enumerate(self.buckets)]
         if self.static and self.backwards == 1:  # all wait for the end of the first backward
-            return [*computed, *calls, *self._unused_map(), Wait(TAG)]
-        events = _woven(computed, calls, self.buckets, units)
-        return [*events, *(self._unused_map() if self.find_unused else ()), Wait(TAG)]
+            return [*computed, *self._unused_map(), *(each for issues in calls for each in issues), Wait(TAG)]
+        if self.find_unused:  # behind the last bucket
+            calls[-1] += self._unused_map()
+        return woven(computed, calls, self.buckets, units, TAG)
+
+    def _idle(self) -> list[Tensor]:
+        """Under static_graph, parameters without a gradient follow those that have one, in the order of registration."""
+        return [tensor for tensor in self.trainable if not tensor.used] if self.static else []
 
     def _rebuilds(self) -> bool:
         if self.rebuilt or self.find_unused or not self.job.model.arrival:
@@ -125,24 +137,6 @@ def _sizes(tensors: Sequence[Tensor]) -> list[tuple[str, int]]:
     return [(tensor.dtype, tensor.count * DTYPES[tensor.dtype].itemsize) for tensor in tensors]
 
 
-def _woven(
-    computed: Events, calls: Sequence[Issue], buckets: Sequence[Sequence[Tensor]], units: Sequence[Unit]
-) -> Events:
-    """Each call behind the computation of the unit that finishes its bucket, and never before the call in front."""
-    unit_of = {tensor.name: unit.name for unit in units for tensor in unit.tensors}
-    place = {event.unit: i for i, event in enumerate(computed) if hasattr(event, "unit")}
-    behind: dict[int, list[Event]] = {}
-    latest = -1
-    for issue, bucket in zip(calls, buckets, strict=True):
-        latest = max([latest, *(place.get(unit_of.get(tensor.name, ""), -1) for tensor in bucket if tensor.used)])
-        behind.setdefault(latest, []).append(issue)
-    events: Events = list(behind.pop(-1, []))
-    for i, event in enumerate(computed):
-        events.append(event)
-        events += behind.get(i, [])
-    return events
-
-
 def _hook(text: str) -> str:
     word = {"float16": "fp16", "half": "fp16", "bfloat16": "bf16"}.get(text.lower(), text)
     return one_of("none", *HOOKS)(word)
@@ -166,4 +160,9 @@ PARALLELISM = Parallelism(
         Option("hook", "none", _hook, "fp16 or bf16: gradients are compressed for the wire"),
     ),
     sources=("torch/nn/parallel/distributed.py", "torch/csrc/distributed/c10d/reducer.cpp"),
+    tries=(
+        ("hook", "bf16", "gradients travel in bfloat16"),
+        ("broadcast_buffers", False, "buffers are not sent before every forward; each rank keeps its own"),
+        ("find_unused_parameters", False, "no map of used parameters, and buckets in the order of gradients"),
+    ),
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.core.topology import Device, Link, Topology, TopologyBuilder
-from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.assumed import COSTS, NOTE, pcie_Bps, policies
+from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.presets._skeleton import add_host
 
 

@@ -7,8 +7,8 @@ a Grace and its two GPUs; LPDDR5X 512 GB/s a Grace; a 400 Gb/s ConnectX-7 for ea
 from __future__ import annotations
 
 from busbw.core.topology import Device, Link, Topology, TopologyBuilder
-from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.assumed import COSTS, NOTE, pcie_Bps, policies
+from busbw.topologies.preset import Parameter, Preset
 
 _NVLINK_BPS = 18 * 50e9
 _C2C_BPS = 450e9 / 2

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from busbw.core.topology import Link, Topology, TopologyBuilder
-from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.assumed import COSTS, NOTE, pcie_Bps, policies
+from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.presets._skeleton import add_host
 
 _SOURCE = "AMD Instinct MI300X data sheet and platform guide"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from busbw.core.topology import Topology, TopologyBuilder
-from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.assumed import COSTS, NOTE, pcie_Bps, policies
+from busbw.topologies.preset import Parameter, Preset
 from busbw.topologies.presets._skeleton import add_host
 
 _WAYS = {"direct": "direct", "redirect": "cpu", "staged": "memory"}

@@ -138,6 +138,8 @@ class _Machine:
                     elif link.get("tclass").lower().startswith("0x0680"):
                         before = switches.get(name, ("", 0.0))[1]
                         switches[name] = ("nvlink", before + count * rate)
+                    elif target == busid:
+                        self.notes[f"{name}: a {link.tag} to itself is left out"] = None
                     else:
                         self.notes[
                             f"{name}: a {link.tag} to {target or 'nowhere'}, which is no GPU of this file, is left out"
@@ -152,7 +154,8 @@ class _Machine:
                     f"{pair[0]} and {pair[1]} disagree on their links ({' and '.join(map(str, counts.values()))}); the larger counts"
                 ] = None
             kind, rate = kinds[pair]
-            self.builder.link(Link(*pair, kind, *(2 * [max(counts.values()) * rate]), basis="assumed"))
+            both = max(counts.values()) * rate
+            self.builder.link(Link(pair[0], pair[1], kind, both, both, basis="assumed"))
         if switches:
             reduces = any(number(pci.of("gpu")[0].get("sm"), 0) >= 90 for _, pci in self.gpus.values() if pci.of("gpu"))
             self.builder.add(
@@ -221,8 +224,15 @@ def build(system: NcclSystem) -> Topology:
         machine.order
     ):
         builder.set_ranks([name for _, _, name in sorted(machine.order)])
-    notes = [*machine.notes, f"memory is taken for {_MEMORY_BPS / 1e9:.0f} GB/s", PXB_NOTE, NOTE]
-    return builder.build(policies=policies(), costs=COSTS, notes=notes, source=f"{system.file}: NCCL topology XML")
+    few = len(machine.gpus) <= 2 and all("AMD" in cpu.get("vendor") for cpu in system.elements("cpu"))
+    peers = "peer access also through the CPUs: NCCL's default for at most 2 GPUs on AMD CPUs" if few else PXB_NOTE
+    notes = [*machine.notes, f"memory is taken for {_MEMORY_BPS / 1e9:.0f} GB/s", peers, NOTE]
+    return builder.build(
+        policies=policies(far="direct" if few else "memory"),
+        costs=COSTS,
+        notes=notes,
+        source=f"{system.file}: NCCL topology XML",
+    )
 
 
 def _join_bridges(machine: _Machine, elements: list[tuple[Element, str]]) -> None:

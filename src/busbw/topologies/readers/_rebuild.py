@@ -144,9 +144,9 @@ def _hang(builder: TopologyBuilder, matrix: SmiMatrix, members: list[str], cpu: 
         top = cpu if len(tree) == 1 else _switch(builder, cpu, pcie)
         groups = [group for group in near.lists() if group[0] in tree]
         for group in groups:
-            place = top if len(group) == 1 or len(groups) == 1 else _switch(builder, top, pcie)
+            port = top if len(group) == 1 or len(groups) == 1 else _switch(builder, top, pcie)
             for name in group:
-                builder.link(Link(name.lower(), place, "pcie", pcie, pcie, basis="assumed"))
+                builder.link(Link(name.lower(), port, "pcie", pcie, pcie, basis="assumed"))
 
 
 def _switch(builder: TopologyBuilder, above: str, pcie: float) -> str:

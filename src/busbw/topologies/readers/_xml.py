@@ -15,6 +15,8 @@ def root_of(text: LogText) -> str:
     """The first element of NCCL's in a text that begins as XML does; "" for another text."""
     head = re.sub(r"<!--.*?(?:-->|\Z)|<\?.*?\?>", "", text.head, flags=re.DOTALL).lstrip()
     match = re.match(r"</?([A-Za-z_]+)[\s/>]", head)
+    if match is None and not text.contains(b"NCCL INFO"):  # a part, or with a prompt or a fence before it
+        match = re.search(rf"<({'|'.join(_NAMES)})\s+\w+=\"", head)
     return match[1] if match is not None and match[1] in _NAMES else ""
 
 
@@ -23,11 +25,12 @@ def parse_xml(text: LogText) -> ElementTree.Element:
     if text.contains(b"<!DOCTYPE", b"<!ENTITY"):
         raise FileError(f"{text.name}: XML with a DOCTYPE or entities: NCCL writes none, and they are not read")
     whole = text.whole()
-    lost = len(whole) - len(whole.lstrip())
+    document = re.search(r"<(system|graphs)\b.*</\1\s*>", whole, re.DOTALL)
+    start = document.start() if document else len(whole) - len(whole.lstrip())
     try:
-        root = ElementTree.fromstring(whole.lstrip())
+        root = ElementTree.fromstring(document[0] if document else whole[start:])
     except ElementTree.ParseError as error:
-        line = error.position[0] + whole[:lost].count("\n")
+        line = error.position[0] + whole[:start].count("\n")
         reason = str(error).partition(":")[0]
         raise FileError(
             f"{text.name}:{line}: not well-formed XML ({reason}): a part of a file? NCCL writes a whole one with "

@@ -9,8 +9,8 @@ from typing import Any
 from busbw.core.log_text import LogText
 from busbw.core.topology import Topology
 from busbw.errors import FileError
-from busbw.topologies.reading import TopologyFormat
 from busbw.topologies.readers._xml import parse_xml, root_of
+from busbw.topologies.reading import TopologyFormat
 
 PATTERNS = {"1": "balanced tree", "2": "split tree", "3": "tree", "4": "ring", "5": "NVLS", "6": "CollNet direct"}
 """NCCL's numbers of its patterns (src/include/graph.h)."""
@@ -54,6 +54,11 @@ class NcclGraphs:
     file: str
     version: str
     graphs: tuple[Graph, ...]
+
+    @property
+    def stands_alone(self) -> bool:
+        """It is worth showing by itself."""
+        return True
 
     def topology(self) -> Topology:
         """Refused: channels are not links."""

@@ -6,6 +6,7 @@ name no GPU: there the PCI class tells. What is read is kept as it stands; `topo
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from xml.etree import ElementTree
 from busbw.core.log_text import LogText
 from busbw.core.topology import Topology
 from busbw.errors import FileError
-from busbw.topologies.reading import TopologyFormat
 from busbw.topologies.readers._xml import parse_xml, root_of
+from busbw.topologies.reading import TopologyFormat
 
 LINKS = ("nvlink", "xgmi")
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
@@ -106,6 +107,11 @@ class NcclSystem:
         """Host hashes, where the file has them."""
         return list(dict.fromkeys(cpu.get("host_hash") for cpu in self.elements("cpu") if cpu.get("host_hash")))
 
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
+
     def topology(self) -> Topology:
         """The machine, with the speeds that NCCL takes its links for; FileError for one without a GPU."""
         from busbw.topologies.readers._nccl_machine import build
@@ -169,14 +175,12 @@ class NcclSystem:
 
 
 def number(text: str, default: int) -> int:
-    """A whole number as NCCL writes it, decimal or 0x; the default for anything else."""
-    try:
-        return int(text.strip(), 0)
-    except ValueError:
-        try:
-            return int(text.strip())  # 08 is no literal
-        except ValueError:
-            return default
+    """A whole number as NCCL writes it, decimal or 0x; the default for anything else, and for what is impossibly large."""
+    match = re.fullmatch(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]{1,16})|0*([0-9]{1,15}))\s*", text)
+    if match is None:
+        return default
+    value = int(match[2], 16) if match[2] else int(match[3])
+    return -value if match[1] == "-" else value
 
 
 def _element(element: ElementTree.Element) -> Element:

@@ -6,6 +6,7 @@ XGMI pairs of more hops go through other GPUs.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -64,12 +65,17 @@ class RocmTables:
         return dict(Counter((self._pairs("link type") or self._pairs("link status")).values()))
 
     def _numbers(self, section: str) -> list[int]:
-        return sorted({int(cell) for cell in self._pairs(section).values() if cell.isdecimal()})
+        return sorted({int(cell) for cell in self._pairs(section).values() if cell.isdecimal() and len(cell) < 10})
 
     def asymmetric_pairs(self) -> list[tuple[str, str]]:
         """Pairs whose two rows disagree on the type of their link."""
         table = self.tables.get("link type", {})
         return [(a, b) for (a, b), cell in table.items() if a < b and table.get((b, a), cell) != cell]
+
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
 
     def topology(self) -> Topology:
         """GPUs on the sockets of their NUMA nodes, joined by XGMI; FileError where no link can be told."""
@@ -108,9 +114,9 @@ class RocmTables:
         for place, gpu in enumerate(self.gpus):
             builder.link(Link(names[gpu], f"cpu{nodes.index(node_of[place])}", "pcie", pcie, pcie, basis="assumed"))
         longer = 0
-        for (one, other), cell in types.items():
-            if cell == "XGMI" and hops.get((one, other), "1") in ("0", "1"):
-                builder.link(Link(names[one], names[other], "xgmi", _XGMI_BPS, _XGMI_BPS, basis="assumed"))
+        for (near, far), cell in types.items():
+            if cell == "XGMI" and hops.get((near, far), "1") in ("0", "1"):
+                builder.link(Link(names[near], names[far], "xgmi", _XGMI_BPS, _XGMI_BPS, basis="assumed"))
             elif cell == "XGMI":
                 longer += 1
         notes = [
@@ -155,20 +161,43 @@ def _columns(words: list[str]) -> list[str]:
     return words if words and same else []
 
 
+def _of_json(text: LogText) -> RocmTables:
+    """`amd-smi topology --json`: a list of GPUs with their links."""
+    try:
+        data = json.loads(text.whole())
+        gpus = tuple(str(gpu["bdf"]) for gpu in data)
+        tables: dict[str, dict[tuple[str, str], str]] = {}
+        for gpu in data:
+            for link in gpu["links"]:
+                if link["bdf"] != gpu["bdf"]:
+                    for section, key in (("link type", "link_type"), ("weight", "weight"), ("hops", "num_hops")):
+                        tables.setdefault(section, {})[gpu["bdf"], link["bdf"]] = str(link.get(key, ""))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileError(
+            f"{text.name}: not what amd-smi topology --json prints, a list of GPUs with bdf and links ({error!r})"
+        ) from error
+    if not gpus or len(set(gpus)) < len(gpus):
+        raise FileError(f"{text.name}: amd-smi topology --json {'with a GPU twice' if gpus else 'without a GPU'}")
+    return RocmTables(text.name, gpus, tables)
+
+
 def _read(text: LogText) -> RocmTables:
-    section, columns = "", []
+    if _is_json(text):
+        return _of_json(text)
+    section = ""
+    columns: list[str] = []
     gpus: dict[str, None] = {}
     tables: dict[str, dict[tuple[str, str], str]] = {}
     numa: dict[int, int] = {}
-    for _, who, line in text.tagged_lines():
-        node = _NUMA.match(f"{who} {line}" if who else line)
+    for _, line in text.lines():
+        node = _NUMA.match(line)
         if node is not None:
             numa[int(node[1])] = int(node[2])
             continue
         title = _TITLE.fullmatch(line)
-        found = next((name for name, pattern in _SECTIONS if title and pattern.search(title[1])), "")
-        if found or (title and "=" in line):
-            section, columns = found, []
+        if title is not None:
+            section = next((name for name, pattern in _SECTIONS if pattern.search(title[1])), "")
+            columns = []
             continue
         words = line.split()
         if _columns(words) and (section or not columns):
@@ -185,10 +214,14 @@ def _read(text: LogText) -> RocmTables:
     return RocmTables(text.name, tuple(gpus), tables, numa)
 
 
+def _is_json(text: LogText) -> bool:
+    return text.head.lstrip().startswith("[") and '"bdf"' in text.head and '"links"' in text.head
+
+
 def _recognises(text: LogText) -> bool:
-    head = text.head
     return (
-        re.search(r"between two GPUs|^\s*(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:|XGMI LINK STATUS", head, re.MULTILINE)
+        _is_json(text)
+        or re.search(r"between two GPUs|(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:|XGMI LINK STATUS", text.head)
         is not None
     )
 

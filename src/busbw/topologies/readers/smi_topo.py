@@ -23,7 +23,8 @@ DISTANCES = ("X", "NV", "C2C", "PIX", "PXB", "PHB", "NODE", "SYS")
 _P2P = frozenset(("OK", "NS", "CNS", "GNS", "TNS", "DR", "U"))
 _CELL = re.compile(r"X|NV\d{1,3}|C2C|PIX|PXB|PHB|NODE|SYS|SOC|N/A")
 _GPU = re.compile(r"GPU\d{1,4}")
-_RULES = re.compile(r"[|│┃+]")
+_RULES = re.compile(r"[|│┃+]|\[\d{0,2}m")
+"""Rules of tables, and what is left of colours when their escape is lost."""
 _MOST_SHOWN = 4
 
 
@@ -132,6 +133,11 @@ class SmiMatrix:
         labels = self.nvlink_labels()
         return dict.fromkeys(labels, self.switched) if self.switched else labels
 
+    @property
+    def stands_alone(self) -> bool:
+        """It describes a machine, or nothing."""
+        return False
+
     def topology(self) -> Topology:
         """The host that the matrix was printed on, rebuilt; FileError for a cut one, where pairs are missing."""
         from busbw.topologies.readers._rebuild import rebuild
@@ -221,12 +227,13 @@ class _Open:
             self.affinity[words[0]] = rest
 
 
-def matrices(text: LogText) -> tuple[list[SmiMatrix], list[int]]:
-    """Every matrix of links in a text, and the lines at which a matrix of peer access begins."""
+def matrices(text: LogText) -> tuple[list[SmiMatrix], list[SmiMatrix]]:
+    """Every matrix of links in a text, and every matrix of peer access (`nvidia-smi topo -p2p`)."""
     found: list[_Open] = []
     devices: dict[str, str] = {}
     for number, who, line in text.tagged_lines():
-        legend = re.fullmatch(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*", f"{who} {line}" if who else line)
+        label = re.search(r"NIC\d{1,3}:$", who)  # without blanks before it, it looks like a host's label
+        legend = re.fullmatch(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*", f"{label[0] if label else ''}{line}")
         if legend is not None:
             devices[legend[1]] = legend[2]
             continue
@@ -238,11 +245,27 @@ def matrices(text: LogText) -> tuple[list[SmiMatrix], list[int]]:
             found[-1].take(number, words)
     whole = [one for one in found if one.rows]
     links = [one for one in whole if not one.p2p]
-    return [_close(text, one, devices, len(links)) for one in links], [one.line for one in whole if one.p2p]
+    return (
+        [_close(text, one, devices, len(links)) for one in links],
+        [_close(text, one, devices, 1) for one in whole if one.p2p],
+    )
+
+
+def _drop_cut_cells(one: _Open) -> list[str]:
+    """Take out the last cell of a row that is cut, where it may be cut itself (NV1 of NV18); says which rows are cut."""
+    notes = []
+    for row, cells in one.rows.items():
+        if len(cells) == len(one.columns) or not cells:
+            continue
+        notes.append(f"the matrix is cut in the row of {row}")
+        last = list(cells)[-1]
+        if last != row and one.rows.get(last, {}).get(row) != cells[last]:
+            del cells[last]
+    return notes[:_MOST_SHOWN]
 
 
 def _close(text: LogText, one: _Open, devices: dict[str, str], count: int) -> SmiMatrix:
-    notes = list(one.unknown[:_MOST_SHOWN])
+    notes = list(one.unknown[:_MOST_SHOWN]) + _drop_cut_cells(one)
     gpus = [name for name in one.columns if _GPU.fullmatch(name)]
     lost = [gpu for gpu in gpus if gpu not in one.rows]
     if lost:
@@ -269,7 +292,7 @@ def _recognises(text: LogText) -> bool:
     return (
         re.search(r"^[^\n]*\bGPU\d{1,4}\b", text.head, re.MULTILINE) is not None
         and not text.contains(b"<system", b"NCCL INFO")
-        and bool(sum(map(len, matrices(text))))
+        and any(matrices(text))
     )
 
 
@@ -277,7 +300,7 @@ def _read(text: LogText) -> SmiMatrix:
     links, p2p = matrices(text)
     if not links:
         raise FileError(
-            f"{text.name}:{p2p[0]}: a matrix of nvidia-smi topo -p2p: it says which pairs may use peer access, not how they are "
+            f"{text.name}:{p2p[0].line}: a matrix of nvidia-smi topo -p2p: it says which pairs may use peer access, not how they are "
             "joined; save nvidia-smi topo -m instead"
         )
     return links[0]

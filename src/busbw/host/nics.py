@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from busbw.doctor._host import Host
 from busbw.errors import UsageError
+from busbw.host.files import Host
 from busbw.units import parse_rate
 
 RDMA = "/sys/class/infiniband"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from busbw.core.finding import Number
-from busbw.doctor._host import Host
+from busbw.host.files import Host
 
 DEVICES = "/sys/bus/pci/devices"
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
