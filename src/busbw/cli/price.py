@@ -65,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "alpha=5us,bandwidth=20GB/s",
     )
     parser.add_argument("--dtype", help="the model's floating-point dtype (default: its own)")
+    parser.add_argument(
+        "--autocast", metavar="DTYPE", help="what activations are computed in, where the model stays as it is"
+    )
     parser.add_argument("--micro-batch", type=int, metavar="B", help="samples of a rank in one micro-step (default 1)")
     parser.add_argument("--sequence", type=int, metavar="T", help="tokens of a sample (default: the model's)")
     parser.add_argument("--accumulate", type=int, metavar="K", help="micro-steps for one optimizer step (default 1)")
@@ -127,8 +130,10 @@ def _report(args: argparse.Namespace, model: Model, plan: str) -> Report:
     from busbw.pricing.timeline import play
 
     profile, words, notes = read_profile(args.profile) if args.profile else (None, None, ())
-    names = ("micro_batch", "sequence", "accumulate", "clip", "dtype")
+    names = ("micro_batch", "sequence", "accumulate", "clip")
     settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.autocast is not None:
+        settings["dtype"] = args.autocast
     mesh, work = make_mesh(plan, args.world), _work(args)
     if work is not None and profile is None:
         raise UsageError("--compute-ms and --tflops need --profile: without it no call takes any time")

@@ -96,7 +96,7 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
     """Constructor and steps of a job as one rank runs it; UsageError where model, plan and world do not fit."""
     if not 0 <= rank < mesh.world_size:
         raise UsageError(f"rank {rank}: must be from 0 to {mesh.world_size - 1}")
-    chosen = _settings(whole, settings)
+    chosen = _settings(whole, settings, mesh)
     groups = {axis: mesh.group(rank, axis) for axis in ("pp", "cp", "tp")}
     groups["data"] = mesh.group(rank, "data", "cp")
     groups["ep"], groups["expert_dp"] = mesh.experts(rank), mesh.expert_replicas(rank)
@@ -150,7 +150,7 @@ def _step(data: DataScheme, schemes: Sequence[Scheme], pipeline: Scheme | None) 
     return events
 
 
-def _settings(model: Model, settings: Settings | Mapping[str, Any] | None) -> Settings:
+def _settings(model: Model, settings: Settings | Mapping[str, Any] | None, mesh: Mesh) -> Settings:
     if isinstance(settings, Settings):
         return settings
     given = {name: value for name, value in (settings or {}).items() if value is not None}
@@ -166,7 +166,9 @@ def _settings(model: Model, settings: Settings | Mapping[str, Any] | None) -> Se
             raise UsageError(f"{model.name} works on images: it has no --sequence")
     elif "sequence" not in given:
         given["sequence"] = model.geometry.sequence if model.geometry else 1
-    given["dtype"] = find_dtype(given["dtype"]).name if "dtype" in given else model.parameters[0].dtype
+    owner = mesh.part("data")
+    computed = owner.options.get("param_dtype") if owner else None  # mixed precision computes in it
+    given["dtype"] = find_dtype(given["dtype"]).name if "dtype" in given else computed or model.parameters[0].dtype
     return Settings(**given)
 
 
