@@ -212,7 +212,7 @@ def test_links_by_hosts() -> None:
 def test_deepspeed_sends_half_as_much_again_as_the_textbook() -> None:
     real, book = (price("gpt2", plan, 8).steady.totals().sent_bytes_per_rank for plan in ("zero1", "zero1,textbook"))
     assert real / book == pytest.approx(1.5, rel=1e-3)
-    assert any("3 x 0.436 GB" in note for note in price("gpt2", "zero2", 8).notes)
+    assert any("3 x 435.5 MB" in note for note in price("gpt2", "zero2", 8).notes)
 
 
 def test_zero2_reduces_in_every_micro_step_and_zero1_once() -> None:

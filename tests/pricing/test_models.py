@@ -189,6 +189,7 @@ def test_a_module_is_traced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         "        return self.second(self.first(x))\n"
         "def with_inputs(): return Net(), torch.ones(1, 3)\n"
         "def alone(): return Net()\n"
+        "def image(): return torch.nn.Conv2d(1, 2, 3, padding=1), torch.ones(2, 1, 4, 4)\n"
         "def wrong(): return 3\n"
         "def broken(): raise ValueError('no such thing')\n"
     )
@@ -197,6 +198,10 @@ def test_a_module_is_traced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     model: Model = read_model("my_nets:with_inputs")
     assert model.arrival == ("second.bias", "second.weight", "first.bias", "first.weight")
     assert [t.name for t in model.trainable if not t.used] == ["idle.weight", "idle.bias"]
+    assert [t.flops for t in model.parameters if t.name == "first.weight"] == [2.0 * 3 * 4]
+    image = read_model("my_nets:image")
+    assert (image.sample, image.facts["micro_batch"]) == ("image", 2)
+    assert image.parameters[0].flops == 2.0 * (2 * 1 * 3 * 3) * 4 * 4  # each of 16 places of one image
     assumed = read_model("my_nets:alone")
     assert assumed.arrival[:2] == ("idle.bias", "idle.weight")
     assert any("order of registration" in note for note in assumed.notes)

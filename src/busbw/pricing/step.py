@@ -161,6 +161,9 @@ def _settings(model: Model, settings: Settings | Mapping[str, Any] | None, mesh:
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} {value!r}: must be a whole number of 1 or more")
+    for name in ("micro_batch", "sequence"):  # what a module's example inputs are
+        if name in model.facts:
+            given.setdefault(name, int(model.facts[name]))
     if model.sample == "image":
         if given.get("sequence", 1) != 1:
             raise UsageError(f"{model.name} works on images: it has no --sequence")
