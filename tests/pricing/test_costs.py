@@ -16,7 +16,7 @@ from busbw.pricing import price
 from busbw.pricing.buckets import best_of, bucket_curve
 from busbw.pricing.links import sent_by_link
 from busbw.pricing.mesh import make_mesh
-from busbw.pricing.profile import Rates, read_profile
+from busbw.pricing.profile import ByLink, Rates, read_profile
 from busbw.pricing.step import run_steps
 from busbw.pricing.stream import Compute, Group, Wait, call
 from busbw.pricing.suggest import suggestions
@@ -207,6 +207,18 @@ def test_links_by_hosts() -> None:
     )  # 2 of 8 hops leave a host
     with pytest.raises(UsageError, match="--hosts 3: must divide the 8 ranks"):
         price("gpt2", "ddp", 8, hosts=3)
+
+
+def test_two_profiles_by_link() -> None:
+    by_link = ByLink(Rates(0.0, 100e9), Rates(0.0, 10e9), ranks_per_host=4)
+    lines = price("gpt2", "dp=2,tp=4", 8, by_link).steady.lines
+    for line in lines:
+        rate = 100e9 if line.group == "tp" else 10e9
+        n = line.call.world_size
+        assert line.seconds == pytest.approx(2 * (n - 1) / n * line.call.size_bytes / rate)
+    messages = price("gpt2", "pp=2,dp=4", 8, by_link, settings={"accumulate": 2}).steady.lines
+    (first,) = {line.seconds for line in messages if line.call.collective == "send_recv_one_way"}
+    assert first == pytest.approx(1024 * 768 * 4 / 10e9)
 
 
 def test_deepspeed_sends_half_as_much_again_as_the_textbook() -> None:

@@ -82,7 +82,10 @@ def _bill(bill: Bill, verbose: bool) -> Iterator[str]:
             yield f"  ... {len(lines) - len(shown)} more lines (-v shows them)"
         yield _line(line)
     totals = bill.totals()
-    time = "" if totals.seconds is None else f", {format_time(totals.seconds)} of calls"
+    time = ""
+    if totals.seconds is not None:
+        latency = sum(line.estimate.latency_s * line.count for line in lines if line.estimate is not None)
+        time = f", {format_time(totals.seconds)} of calls ({format_time(latency)} of it latency)"
     yield (
         f"# total: {totals.calls} calls, S {format_decimal(totals.size_bytes)}, a rank sends "
         f"{format_decimal(totals.sent_bytes_per_rank)}{time}"

@@ -16,7 +16,7 @@ from busbw.pricing.links import with_link
 from busbw.pricing.mesh import Mesh, Part, make_mesh
 from busbw.pricing.parallelism import DataScheme, Job, Scheme, Settings
 from busbw.pricing.parallelisms.pp import Pipeline
-from busbw.pricing.profile import Fitted, Profile, read_profile
+from busbw.pricing.profile import Fitted, Profile, price_of, read_profile
 from busbw.pricing.readers import read_model
 from busbw.pricing.stream import Event, Events, Group, lines_of
 
@@ -201,7 +201,7 @@ def _data(part: Part | None, job: Job, groups: Mapping[str, Group]) -> DataSchem
 
 
 def _timed(line: Line, profile: Profile | None) -> Line:
-    return line if profile is None else replace(line, estimate=profile.estimate(line.call))
+    return line if profile is None else replace(line, estimate=price_of(profile, line))
 
 
 def with_dtype(model: Model, dtype: str) -> Model:

@@ -11,7 +11,7 @@ from busbw.core.plan import Model
 from busbw.errors import UsageError
 from busbw.pricing.buckets import best_of, bucket_curve, has_buckets, with_option
 from busbw.pricing.mesh import Mesh
-from busbw.pricing.profile import Profile
+from busbw.pricing.profile import Profile, price_of
 from busbw.pricing.step import Priced, run_steps
 from busbw.pricing.stream import lines_of
 from busbw.pricing.timeline import Work, play
@@ -86,5 +86,5 @@ def _cost(priced: Priced, profile: Profile | None, work: Work | None) -> tuple[f
     if profile is None:
         return None, sent
     if work is None:
-        return sum(profile.estimate(line.call).seconds * line.count for line in lines), sent
+        return sum(price_of(profile, line).seconds * line.count for line in lines), sent
     return play(events, profile, work, priced.bubble).step_s, sent
