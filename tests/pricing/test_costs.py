@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,14 @@ def test_what_the_host_issues_ahead_starts_with_the_computation_before_it() -> N
     assert play(events, Rates(0.0, 600.0), Work(step_s=2.0)).exposed_s == 0
     late = [Compute("forward", "a", 1.0), call("all_gather", WORLD, 400, "uint8", "forward", "u", tag="g"), Wait("g")]
     assert play(late, Rates(0.0, 600.0), Work(step_s=1.0)).exposed_s == pytest.approx(0.5)
+
+
+def test_replicas_are_reduced_after_their_shards() -> None:
+    """RS of 0.3 s over one group, then AR of 0.3 s over another: 0.6 s, although their wires are apart."""
+    pair = Group("replicate", (0, 4))
+    scatter = call("reduce_scatter", WORLD, 400, "uint8", "backward", "u", tag="reduce")  # 3/4 x 400 at 1000/s
+    reduce = replace(call("all_reduce", pair, 300, "uint8", "backward", "u", tag="reduce"), follows="reduce")
+    assert play([scatter, reduce, Wait("reduce")], Rates(0.0, 1000.0), Work(step_s=1.0)).step_s == pytest.approx(0.6)
 
 
 def test_a_pipeline_idles() -> None:

@@ -75,6 +75,8 @@ def play(events: Sequence[Event], profile: Profile, work: Work, bubble: float = 
             seconds = price_of(profile, line).seconds * line.count
             communication += seconds
             ready = last_start if event.ahead else now
+            if event.follows in pending:
+                ready = max(ready, pending[event.follows][0])
             end = max(ready, free.get(line.group, 0.0)) + seconds
             free[line.group] = end
             where = f"{line.group} {line.phase}"
