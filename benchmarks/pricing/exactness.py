@@ -166,7 +166,6 @@ def run_rank(rank: int, world: int, backend: str, store: str, folder: Path, todo
                 if os.environ.get("EXACTNESS_TRACE"):
                     traceback.print_exc()
         results.append({"case": number, "error": error, "bills": None if error else capture.bills.to_json()})
-        (folder / f"{backend}-{world}-{rank}.json").write_text(json.dumps(results))
         if backend == "gloo":
             dist.barrier()
     (folder / f"{backend}-{world}-{rank}.json").write_text(json.dumps(results))

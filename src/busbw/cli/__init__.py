@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from busbw._version import __version__
 from busbw.errors import BusbwError, UsageError
@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "two runs: what changed, and is it real; exit status for CI",
     "check": "a gate for CI: every row reaches a busbw, or is no slower than a baseline",
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
+    "sweep-buckets": "a real DDP step over bucket_cap_mb on this machine, beside the prediction",
     "simulate": "predict a collective on a machine: the time, the wire it waits for, what would change it",
     "calibrate": "the speeds and costs of a machine that reproduce its results; rival descriptions beside each other",
     "plot": "draw figures as SVG and PNG",
@@ -47,6 +48,11 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
+def _module(command: str) -> Any:
+    """The file of a command; a hyphen in its name is an underscore there."""
+    return importlib.import_module(f"busbw.cli.{command.replace('-', '_')}")
+
+
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser; only `command` is loaded and gets its arguments."""
     parser = Parser(prog="busbw", description="The price of collective communication: measure it, see it.")
@@ -55,7 +61,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         if name == command:
-            importlib.import_module(f"busbw.cli.{name}").add_arguments(sub)
+            _module(name).add_arguments(sub)
     return parser
 
 
@@ -74,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     args.words = words
     try:
-        status: int = importlib.import_module(f"busbw.cli.{args.command}").run(args)
+        status: int = _module(args.command).run(args)
         sys.stdout.flush()
         return status
     except BusbwError as error:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--times",
         choices=("sampled", "all", "none"),
         default="sampled",
-        help="which calls are timed: the first steps and each sixteenth (default), all, none",
+        help="which calls are timed: the first steps and each 32nd (default), all, none",
     )
     parser.add_argument("--rank", type=int, help="whose bill (default: the rank that sends most)")
     parser.add_argument(

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from busbw.errors import FileError, UsageError
@@ -174,12 +175,10 @@ def _work(args: argparse.Namespace) -> Work | None:
 
 
 def _compare_with_capture(report: Report, path: str) -> None:
-    from busbw.core.bill import Bills
     from busbw.pricing.against import differences
 
     try:
-        with open(path, encoding="utf-8") as file:
-            captured = Bills.from_json(json.load(file))
+        captured = _captured(path, report.bills.rank)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
@@ -187,6 +186,18 @@ def _compare_with_capture(report: Report, path: str) -> None:
     if captured.rank != report.bills.rank:
         raise UsageError(f"{path} is the bill of rank {captured.rank}: price that one with --rank {captured.rank}")
     report.against, report.differences = path, differences(report.bills, captured)
+
+
+def _captured(path: str, rank: int) -> Bills:
+    """The bill of what `busbw capture --json` printed, or of a capture itself (a folder, or one rank's .jsonl)."""
+    from busbw.core.bill import Bills
+
+    if Path(path).is_dir() or path.endswith(".jsonl"):
+        from busbw.traces import job_bills
+
+        ranks = job_bills([path])
+        return ranks[rank] if rank in ranks else next(iter(ranks.values()))
+    return Bills.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def _json(report: Report) -> dict[str, Any]:

@@ -199,7 +199,7 @@ class _Drawing:
         if len(places) > 2 and len(pairs) == len(places) * (len(places) - 1) // 2 and len(rates) == 1:
             kind = LINK_KINDS[int(topology.link_kind[next(iter(pairs.values()))])]
             links = {place: [link for pair, link in pairs.items() if place in pair] for place in places}
-            text = f"{kind}: a link from every GPU to every other"
+            text = f"{_LINK_NAMES[kind]}, every GPU to every other"
             band = Band(text, "", {host.leaves[place]: links[place] for place in places}, is_device=False)
             return self.band(host, band, ports, y, y)
         deepest = y

@@ -52,7 +52,7 @@ def simulate(
         fluid = Fluid(schedule, machine, pieces)
         return tuple(fluid.predict(call, name) for call in calls)
     steps = Steps(schedule, machine, Wires(machine))
-    found = tuple(steps.predict(call, name) for call in calls)
+    found = tuple(steps.predict(calls, name))
     if (any(each.rung == "max-min" for each in found) or _is_pipelined(schedule)) and _is_small(schedule):
         from busbw.sim.fluid import Fluid
 

@@ -23,6 +23,8 @@ SAME = 1e-9
 """Times and sizes that differ by less, relatively, are the same."""
 MANY_EVENTS, ROUGHLY = 300, 1e-3
 """After so many events flows that end within this share of the time that has passed are counted together."""
+MOST_KEPT = 3_000_000
+"""Numbers in tables of routes, and of loads, that are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +62,8 @@ class Wires:
         """The routes of a pattern's flows; `latency_s` holds `Costs.message_s` too."""
         key = _key(pattern.source, pattern.target)
         if key not in self._routes:
-            if len(self._routes) > 64 and len(pattern.source) > 10_000:
-                self._routes.clear()  # large tables are not collected without end
+            if sum(len(routes.resources) for routes in self._routes.values()) > MOST_KEPT:
+                self._routes.clear()
             self._routes[key] = self._find(pattern.source, pattern.target)
         return self._routes[key]
 
@@ -107,7 +109,7 @@ class Wires:
         """[resources] share of S that a step of the pattern puts on each (all pairs: on average)."""
         key = _key(pattern.source, pattern.target, pattern.share)
         if key not in self._loads:
-            if len(self._loads) > 64 and len(pattern.source) > 10_000:
+            if len(self._loads) * len(self.capacities) > MOST_KEPT:
                 self._loads.clear()
             found = self.routes(pattern)
             weight = np.repeat(pattern.share, np.diff(found.offsets))

@@ -25,7 +25,7 @@ def capture(output: str | Path | None = None, steps: str | range | None = None, 
     Afterwards `bill.lines` are the lines of a usual step as this rank pays it, `bill.bills` has every step. `output`
     is a folder in which each rank appends to its own file (`busbw capture FOLDER` prints it, all ranks together).
     `steps` keeps only those, such as "10:20". `times` says which calls are timed: "sampled" (the first steps, then each
-    sixteenth), "all" or "none". Needs torch.
+    32nd), "all" or "none". Needs torch.
     """
     from busbw.traces.live.capture import Capture
 

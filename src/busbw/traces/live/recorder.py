@@ -20,7 +20,7 @@ from typing import Any
 
 from busbw.core.trace import CallKind, Group, Mark, RecordedCall, Trace
 from busbw.traces.live._describe import GroupState, Place, describe_call, goes_on, tensors_of
-from busbw.traces.live._ops import Key, Op, Reader
+from busbw.traces.live._ops import ArgumentPlaces, Key, Op
 from busbw.traces.live._place import Places
 from busbw.traces.live._steps import LiveSteps, StepHooks
 from busbw.traces.live._times import CPU_TIMES, CudaTimes, Sampling
@@ -55,13 +55,14 @@ class Recorder:
         self._pid = os.getpid()
         self._on_job: Callable[[int, int], None] | None = None
         self.hooks = StepHooks(self.mark)
+        self._running = self.hooks.running
         self._writer = writer
         self._sequence = count()
-        self._next = 0
         self._live = LiveSteps(steps)
         self._wanted = steps is None or 0 in steps
         self._written = [0, 0, 0]  # groups, kinds, marks that are in the file
-        self._unended: list[list[Any]] = []
+        self._timed: list[list[Any]] = []  # since the last flush
+        self._unended: list[list[Any]] = []  # written without their ends
         self._last_flush_ns = time.perf_counter_ns()
         self._groups: dict[int, GroupState] = {}
         self._group_words: list[Group] = []
@@ -74,7 +75,7 @@ class Recorder:
         self._previous = -1
         self._scheduled: set[int] = set()  # kinds of calls within a pipeline schedule's step
         self._repeats = True
-        self._calls: list[list[Any]] = []
+        self._calls: list[Sequence[Any]] = []  # tuples, and lists of those whose end is to come
         self._marks: list[Mark] = []
         self._lock = threading.Lock()
         self._segment = 0
@@ -90,21 +91,21 @@ class Recorder:
 
     # --- what runs in every call -------------------------------------------------------------------------------------
 
-    def called(self, op: Op, read: Reader, group_at: int, args: Sequence[Any], asynchronous: bool) -> list[Any] | None:
+    def called(self, op: Op, at: ArgumentPlaces, args: Sequence[Any]) -> list[Any] | None:
         """Note one call of an operator; returns its record where it is timed (element 4 is for its end), or None."""
         if self._wanted is False:
             self._passed_over()
             return None
         start = _clock()
-        group = self._unbox(args[group_at])
+        group = self._unbox(args[at.group])
         state = self._groups.get(id(group))
         if state is None or state.ref() is not group:
             state = self._new_group(group)
-        key = read(args)
+        key = at.read(args)
         task = self._graph_task()
         if task >= 0 and (self._stepped or not self._started):
             self._backward_begins()
-        optimizing = bool(self.hooks.running)
+        optimizing = True if self._running else False  # noqa: SIM210 - half the time of bool()
         frame = sys._getframe(1).f_back
         redop, bucket = None, -1
         if op.reduces:
@@ -119,26 +120,27 @@ class Recorder:
         step = (self._previous, op.name, state.id, key, task >= 0, optimizing, caller, instruction, id(redop), bucket)
         kind = self._followers.get(step)
         if kind is None or self._checking:
-            kind = self._walk(step, kind, op, state, key, frame, redop, bucket, asynchronous)
+            kind = self._walk(step, kind, op, state, key, frame, redop, bucket, at.asynchronous(args))
         self._previous = kind
         if self._stepped and kind in self._scheduled:
             self._begin_segment()
         sequence = next(self._sequence)
-        self._next = sequence + 1
-        record = [sequence, kind, self._segment, start, None]
-        calls = self._calls
-        calls.append(record)
         if not sequence & 63:
             self._time_or_not(sequence)
-            if len(calls) >= FULL:
+            if len(self._calls) >= FULL:
                 self.flush()
         if not self._timing:
+            self._calls.append((sequence, kind, self._segment, start, None))
             return None
+        record = [sequence, kind, self._segment, start, None]
+        self._calls.append(record)
+        if self._writer is not None:
+            self._timed.append(record)
         if state.on_gpu:
             self._arrived_on_gpu(record, args, group)
         return record
 
-    def issued(self, record: list[Any], op: Op, result: Any, asynchronous: bool) -> None:
+    def issued(self, record: list[Any], op: Op, at: ArgumentPlaces, args: Sequence[Any], result: Any) -> None:
         """Follow a timed call to its end. `result` is what the operator returned, its work last."""
         work = result[-1] if result.__class__ is tuple or result.__class__ is list else result
         if work is None:
@@ -148,7 +150,7 @@ class Recorder:
             if begin is not None and self._cuda_times is not None:
                 self._cuda_times.issued(record, work, device, begin)
             return
-        CPU_TIMES.issued(record, work, not asynchronous or op.collective == "send_recv_one_way")
+        CPU_TIMES.issued(record, work, op.collective == "send_recv_one_way" or not at.asynchronous(args))
 
     def failed(self, error: BaseException) -> None:
         """A call could not be recorded: count it, keep the first reason, and let the program go on."""
@@ -221,6 +223,8 @@ class Recorder:
         self.hooks.stop()
         CPU_TIMES.watch(self, False)
         CPU_TIMES.finish()
+        if self._cuda_times is not None:
+            self._cuda_times.finish()
 
     def _time_or_not(self, sequence: int) -> None:
         timing = self._sampling.timed(self._segment, sequence)
@@ -241,21 +245,26 @@ class Recorder:
         if what != "forward":
             self.flush()
 
+    @property
+    def _seen(self) -> int:
+        """How many calls there were: the number of the next one."""
+        return int(self._sequence.__reduce__()[1][0])  # looks without counting on
+
     def _begin_segment(self) -> None:
         self._stepped = False
         self._segment += 1
-        self._time_or_not(self._next)
+        self._time_or_not(self._seen)
         self._note_mark("forward", None)
 
     def _passed_over(self) -> None:
         """A call of a step that is not wanted: only its number counts, and that training has begun."""
-        self._next = next(self._sequence) + 1
+        next(self._sequence)
         if self._graph_task() >= 0:
             self._backward_begins()
 
     def _note_mark(self, what: str, optimizer: int | None) -> None:
         self._wanted = self._live.note(what, optimizer)
-        self._marks.append(Mark(what, self._next, self._segment, time.perf_counter_ns() / 1e9, optimizer))
+        self._marks.append(Mark(what, self._seen, self._segment, time.perf_counter_ns() / 1e9, optimizer))
 
     def _arrived_on_gpu(self, record: list[Any], args: Sequence[Any], group: Any) -> None:
         """Mark the stream before a call on a GPU; nothing for CPU tensors, and inside a batch, which is one call."""
@@ -362,13 +371,15 @@ class Recorder:
             ]
             lines += [_mark_line(marks[number]) for number in range(self._written[2], len(marks))]
             self._written = [len(groups), len(kinds), len(marks)]
+            late, self._timed = self._timed, []
+            unended = [record for record in (*self._unended, *late) if record[4] is None]
             lines += [call_line(record) for record in calls]
             lines += [
                 f"[{record[0]},{record[4]},{record[3]}]" if id(record) in settled else f"[{record[0]},{record[4]}]"
                 for record in self._unended
                 if record[4] is not None
             ]
-            self._unended = [record for record in (*self._unended, *calls) if record[4] is None][-FULL:]
+            self._unended = unended[-FULL:]
             writer.write(lines)
 
     def note_clock(self, at_ns: int, offset_ns: int, uncertainty_ns: int) -> None:
@@ -388,7 +399,7 @@ class Recorder:
         if writer is None or writer.path is None or os.getpid() != self._pid:
             return
         self.flush()
-        end = {"type": "end", "calls": self._next, "lost": self.lost, "why": why}
+        end = {"type": "end", "calls": self._seen, "lost": self.lost, "why": why}
         if self.first_error:
             end["error"] = self.first_error
         writer.write([_json(end)])
@@ -400,7 +411,7 @@ class Recorder:
         """Everything that was recorded in memory."""
         calls = tuple(
             RecordedCall(sequence, self._kind_words[kind][0], segment, start / 1e9, None if end is None else end / 1e9)
-            for sequence, kind, segment, start, end in sorted(self._calls)
+            for sequence, kind, segment, start, end in sorted(self._calls, key=lambda record: int(record[0]))
         )
         return Trace(self.rank, self.world_size, calls, tuple(self._marks), lost=self.lost)
 
