@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from busbw._version import __version__
 
 if TYPE_CHECKING:
+    from busbw.algorithms.spec import Spec, parse_algorithm
     from busbw.bench import measure
     from busbw.comparing import Comparison, Gate, check, compare
     from busbw.core.bill import Bill, Bills, Line
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from busbw.core.finding import Facts, Finding
     from busbw.core.measurement import Measurement, Results, Run
     from busbw.core.plan import Model, Tensor
+    from busbw.core.schedule import Schedule
+    from busbw.core.sketch import Sketch
     from busbw.core.summary import Summary
     from busbw.core.topology import Topology
+    from busbw.core.verify import verify
     from busbw.costs import fit
     from busbw.errors import (
         BusbwError,
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from busbw.pricing import price
     from busbw.report import html_report
     from busbw.sim import Prediction, simulate
+    from busbw.sim.calibrating import Calibration, calibrate
     from busbw.topologies import read_topology
     from busbw.traces import capture
 
@@ -48,6 +53,7 @@ __all__ = [
     "Bill",
     "Bills",
     "BusbwError",
+    "Calibration",
     "Call",
     "Collective",
     "Comparison",
@@ -69,12 +75,16 @@ __all__ = [
     "RankMismatch",
     "Results",
     "Run",
+    "Schedule",
+    "Sketch",
+    "Spec",
     "Summary",
     "Tensor",
     "Topology",
     "UsageError",
     "WrongResult",
     "__version__",
+    "calibrate",
     "capture",
     "check",
     "compare",
@@ -82,19 +92,18 @@ __all__ = [
     "fit",
     "html_report",
     "measure",
+    "parse_algorithm",
     "price",
     "read_results",
     "read_topology",
     "simulate",
+    "verify",
 ]
 
 _HOMES = {
     "Bill": "busbw.core.bill",
     "Bills": "busbw.core.bill",
-    "Line": "busbw.core.bill",
-    "Model": "busbw.core.plan",
-    "Tensor": "busbw.core.plan",
-    "price": "busbw.pricing",
+    "Calibration": "busbw.sim.calibrating",
     "Call": "busbw.core.call",
     "Collective": "busbw.core.collective",
     "Comparison": "busbw.comparing",
@@ -103,11 +112,19 @@ _HOMES = {
     "Facts": "busbw.core.finding",
     "Finding": "busbw.core.finding",
     "Gate": "busbw.comparing",
+    "Line": "busbw.core.bill",
     "Measurement": "busbw.core.measurement",
+    "Model": "busbw.core.plan",
     "Prediction": "busbw.sim",
     "Results": "busbw.core.measurement",
     "Run": "busbw.core.measurement",
+    "Schedule": "busbw.core.schedule",
+    "Sketch": "busbw.core.sketch",
+    "Spec": "busbw.algorithms.spec",
     "Summary": "busbw.core.summary",
+    "Tensor": "busbw.core.plan",
+    "Topology": "busbw.core.topology",
+    "calibrate": "busbw.sim.calibrating",
     "capture": "busbw.traces",
     "check": "busbw.comparing",
     "compare": "busbw.comparing",
@@ -115,10 +132,12 @@ _HOMES = {
     "fit": "busbw.costs",
     "html_report": "busbw.report",
     "measure": "busbw.bench",
-    "Topology": "busbw.core.topology",
+    "parse_algorithm": "busbw.algorithms.spec",
+    "price": "busbw.pricing",
     "read_results": "busbw.formats",
     "read_topology": "busbw.topologies",
     "simulate": "busbw.sim",
+    "verify": "busbw.core.verify",
 }
 """Where each name lies; those without an entry are errors."""
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.bench.settings import Settings
-from busbw.bench.work import split_groups, work_list
+from busbw.bench.work import check_ranks, split_groups, work_list
 from busbw.core.collective import Collective
 from busbw.errors import UsageError
 
@@ -101,3 +101,53 @@ def test_groups_of_a_split(split: str | None, groups: tuple[tuple[int, ...], ...
 def test_a_split_that_misses_or_repeats_a_rank_is_refused(split: str) -> None:
     with pytest.raises(UsageError, match="--split"):
         split_groups(split, 4)
+
+
+def carries_out(collective: Collective, dtype: str, redop: str | None) -> str | None:
+    return "no prod here" if redop == "prod" else None
+
+
+def test_algorithms_are_rows_beside_the_backends_own() -> None:
+    settings = Settings(
+        collectives=("all_reduce", "all_gather"),
+        sizes=(100,),
+        redops=("sum", "prod"),
+        algorithms=("own", "ring", "tree"),
+    )
+    plan = work_list(settings, 3, anything, carries_out=carries_out)
+    assert [item.key for item in plan.items] == [
+        "all_reduce 100 B float32 sum out-of-place N=3",
+        "all_reduce 100 B float32 prod out-of-place N=3",
+        "all_reduce 100 B float32 sum out-of-place N=3 by ring",
+        "all_reduce 100 B float32 sum out-of-place N=3 by tree",
+        "all_gather 96 B float32 out-of-place N=3",
+        "all_gather 96 B float32 out-of-place N=3 by ring",
+    ]
+    assert [item.schedule is None for item in plan.items] == [True, True, False, False, True, False]
+    assert plan.notes == (
+        "no prod here: skipped",
+        "algorithm tree has no all_gather: it does all_reduce, broadcast, gather, reduce, scatter: skipped",
+    )
+
+
+def test_a_schedule_takes_the_backends_own_placement_so_that_rows_can_be_compared() -> None:
+    def one_tensor(collective: Collective, dtype: str, redop: str | None, in_place: bool) -> str | None:
+        return None if in_place else "in place only"
+
+    settings = Settings(collectives=("all_reduce",), sizes=(8,), algorithms=("ring",))
+    (item,) = work_list(settings, 2, one_tensor, carries_out=carries_out).items
+    assert item.call.in_place is True
+    both = Settings(collectives=("all_reduce",), sizes=(8,), algorithms=("ring",), placement="both")
+    places = [item.call.in_place for item in work_list(both, 2, one_tensor, carries_out=carries_out).items]
+    assert places == [False, True]
+
+
+def test_each_root_has_its_schedule() -> None:
+    settings = Settings(collectives=("broadcast",), sizes=(8,), roots=None, algorithms=("tree",))
+    items = work_list(settings, 3, anything, carries_out=carries_out).items
+    assert [item.schedule.root for item in items if item.schedule is not None] == [0, 1, 2]
+
+
+def test_an_option_that_does_not_suit_n_is_refused_before_ranks_start() -> None:
+    with pytest.raises(UsageError, match="order 0-2-1-3: it must have each rank from 0 to 1 once"):
+        check_ranks(Settings(collectives=("all_reduce",), algorithms=("ring(order=0-2-1-3)",)), 2)

@@ -23,7 +23,7 @@ def test_draws_every_figure_into_the_folder_that_was_named(
 ) -> None:
     folder = tmp_path / "new" / "figures"
     assert main(["plot", results, "-o", str(folder), "--theme", "both"]) == 0
-    names = ("busbw_over_size", "scaling_with_n", "time_over_size")
+    names = ("bucketed_sync", "busbw_over_size", "scaling_with_n", "time_over_size", "where_the_time_goes")
     expected = {f"{name}{theme}.{ending}" for name in names for theme in ("", ".dark") for ending in ("svg", "png")}
     assert {path.name for path in folder.iterdir()} == expected
     assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == expected
@@ -53,15 +53,25 @@ def test_op_and_world_choose_rows(results: str, tmp_path: Path) -> None:
     assert "wire 25.0 GB/s" in svg
 
 
+def test_a_known_machine_draws_its_wire_and_says_where_it_is_from(results: str, tmp_path: Path) -> None:
+    words = ["plot", results, "-o", str(tmp_path), "--figure", "busbw_over_size", "--format", "svg"]
+    assert main([*words, "--machine", "dgx-a100"]) == 0
+    svg = (tmp_path / "busbw_over_size.svg").read_text()
+    assert "wire 300 GB/s" in svg
+    assert "Wire: dgx-a100&apos;s link one way" in svg or "Wire: dgx-a100's link one way" in svg
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--figure", "busbw_over_sise"], "unknown figure 'busbw_over_sise': choose from busbw_over_size"),
+        (["--figure", "busbw_over_sise"], "unknown figure 'busbw_over_sise': choose from all_reduce_against_halves"),
         (["--op", "all_reduces"], "unknown collective 'all_reduces'"),
         (["--world", "two"], "-N 'two': must be one or more numbers of ranks"),
         (["--world", "0"], "-N '0': must be"),
         (["--format", "pdf"], "--format 'pdf': choose from svg, png"),
         (["--width", "20"], "--width 20: must be a number of pixels from 320 to 4000"),
+        (["--machine", "dgx-h10"], "unknown machine 'dgx-h10': choose from dgx-h100"),
+        (["--bucket", "0"], "--bucket '0': must be above zero"),
         (["--wire-limit", "fast"], "'fast' is not a rate"),
         (["--op", "barrier"], "nothing to draw. The files hold all_gather, all_reduce, barrier at N = 1, 2, 4"),
         (["--op", "barrier", "--figure", "time_over_size"], "time_over_size: no row moves data"),
@@ -101,4 +111,4 @@ def test_help_lists_the_figures_and_loads_no_plotting_library() -> None:
     environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "busbw_over_size, scaling_with_n, time_over_size" in done.stdout
+    assert "all_reduce_against_halves, bucketed_sync, busbw_over_size" in done.stdout

@@ -9,8 +9,9 @@ import pytest
 from busbw.core.call import Call
 from busbw.core.measurement import Measurement
 from busbw.errors import UsageError
-from busbw.formats import read_results
 from busbw.plots.figure import FIGURES, FigureOptions
+
+from ..plots.rows import two_runs
 
 
 @pytest.mark.parametrize("name", FIGURES.names())
@@ -23,14 +24,16 @@ def test_a_figure_is_named_as_its_file_and_says_what_it_shows(name: str, root: P
 
 
 @pytest.mark.parametrize("name", FIGURES.names())
-def test_a_figure_holds_si_numbers_and_says_what_it_left_out(name: str, golden: Path) -> None:
-    rows = read_results(str(golden / "plots.csv")).measurements
+def test_a_figure_holds_si_numbers_and_says_what_it_left_out(name: str) -> None:
+    rows = two_runs()
     chart = FIGURES.get(name).build(rows, FigureOptions())
     assert chart.title
     assert any(note.startswith("Left out") for note in chart.notes)
     for panel in chart.panels:
         if panel.x.unit == "size":
-            assert {x for series in panel.series for x in series.x} <= {float(row.call.size_bytes) for row in rows}
+            measured = {float(row.call.size_bytes) for row in rows}
+            assert {x for series in panel.series for x in series.x} <= measured
+            assert {strip.x for strip in panel.strips} <= measured
 
 
 @pytest.mark.parametrize("name", FIGURES.names())

@@ -22,7 +22,7 @@ pytest.importorskip("vl_convert")
 from busbw.plots.render_altair import svg_to_png, to_png, to_spec, to_svg
 
 from .boxes import overlapping, size, text_boxes
-from .rows import row
+from .rows import row, two_runs
 
 MIB = 2**20
 PRIMITIVES = ("broadcast", "scatter", "gather", "all_gather", "reduce_scatter", "all_reduce")
@@ -54,10 +54,8 @@ def golden_rows() -> list[Measurement]:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("figure", FIGURES.names())
-def test_every_figure_in_both_themes_is_well_formed_with_its_texts_as_text(
-    figure: str, theme: str, golden_rows: list[Measurement]
-) -> None:
-    chart = FIGURES.get(figure).build(golden_rows, FigureOptions(wire_limit_Bps=25e9))
+def test_every_figure_in_both_themes_is_well_formed_with_its_texts_as_text(figure: str, theme: str) -> None:
+    chart = FIGURES.get(figure).build(two_runs(), FigureOptions(wire_limit_Bps=25e9))
     svg = to_svg(chart, theme)
     root = ElementTree.fromstring(svg)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -67,10 +65,25 @@ def test_every_figure_in_both_themes_is_well_formed_with_its_texts_as_text(
     assert chart.title in found
     for panel in chart.panels:
         assert panel.title in found
-        for series in panel.series:
-            assert any(text.startswith(series.label) for text in found)
-    assert {"4 KiB", "1 GiB"} <= set(found)
+        for part in (*panel.series, *panel.layers, *panel.strips, *panel.boundaries):
+            assert any(text.startswith(part.label) for text in found)
+        assert {remark.text for remark in panel.remarks} <= set(found)
+    assert {"1 MiB", "16 MiB"} & set(found)
     assert not {"4096", "1073741824"} & set(found)
+
+
+@pytest.mark.parametrize("width", [340, 380, 760, 1280])
+@pytest.mark.parametrize("figure", FIGURES.names())
+def test_no_figure_has_texts_over_each_other_or_off_the_sheet(figure: str, width: float) -> None:
+    rows = two_runs() if figure == "ratio_of_runs" else two_runs()[:38]
+    svg = to_svg(FIGURES.get(figure).build(rows, FigureOptions(wire_limit_Bps=25e9)), width=width)
+    boxes = text_boxes(svg)
+    assert overlapping(boxes) == []
+    sheet_width, sheet_height = size(svg)
+    assert min(box.left for box in boxes) >= 0
+    assert max(box.right for box in boxes) <= sheet_width
+    assert max(box.bottom for box in boxes) <= sheet_height
+    assert sheet_width <= width + 2
 
 
 @pytest.mark.parametrize("width", [340, 380, 760, 1280])

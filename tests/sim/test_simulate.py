@@ -138,8 +138,9 @@ def test_all_to_all_at_scale_is_summed_over_cuts() -> None:
 @pytest.mark.parametrize("name", ["ring", "recursive_halving_doubling", "recursive_doubling", "direct", "pairwise"])
 @pytest.mark.parametrize("n", [2, 4, 8])
 def test_steps_and_dependencies_agree_where_all_ranks_keep_step(name: str, n: int) -> None:
-    gamma = 0.0 if name == "pairwise" else 2e-11  # whose additions overlap the next step's transfer
-    machine = star(n, latency_s=3e-6, costs=Costs(launch_s=5e-6, reduce_s_per_byte=gamma))
+    overlaps = name == "pairwise"  # its next step does not wait for latency and additions
+    costs = Costs(launch_s=5e-6, reduce_s_per_byte=0.0 if overlaps else 2e-11)
+    machine = star(n, latency_s=0.0 if overlaps else 3e-6, costs=costs)
     steps = simulate(name, machine, [MIB])[0]
     assert seconds(name, machine, MIB, exact=True) == pytest.approx(steps.time_s, rel=1e-9)
 

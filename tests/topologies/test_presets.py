@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from busbw.core.topology import PATH_CLASSES, Topology
+from busbw.core.topology import PATH_CLASSES, PathPolicy, Topology
 from busbw.errors import BusbwError
-from busbw.topologies import presets, read_topology
+from busbw.topologies import all_presets, read_topology
 
 
 def words(machine: Topology, source: int, target: int) -> list[str]:
@@ -22,11 +22,11 @@ def path_class(machine: Topology, source: int, target: int) -> str:
     return PATH_CLASSES[machine.routes([source], [target]).path_class[0]]
 
 
-@pytest.mark.parametrize("name", presets())
+@pytest.mark.parametrize("name", all_presets())
 def test_every_preset_has_sound_links_and_routes(name: str) -> None:
     machine = read_topology(name)
     assert machine.name == name
-    assert all(parameter.help for parameter in presets()[name].parameters)
+    assert all(parameter.help for parameter in all_presets()[name].parameters)
     count = min(machine.world_size, 12)
     source, target = (axis.reshape(-1) for axis in np.meshgrid(np.arange(count), np.arange(count)))
     routes = machine.routes(source, target)
@@ -263,3 +263,10 @@ def test_bad_expressions_get_one_clear_line(spec: str, message: str) -> None:
     with pytest.raises(BusbwError, match=message) as caught:
         read_topology(spec)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["switch(gpus=4)", "ring(gpus=4)", "dragonfly", "fat-tree(hosts=4)"])
+def test_a_policy_that_the_machine_cannot_follow_is_refused(spec: str) -> None:
+    machine = read_topology(spec).changed(policies={"network": PathPolicy("memory")})
+    with pytest.raises(BusbwError, match=r"network traffic .*via memory, but"):
+        machine.routes([0], [1])

@@ -13,7 +13,7 @@ from busbw.core.log_text import LogText
 from busbw.core.topology import PATH_CLASSES, Topology
 from busbw.errors import BusbwError, FileError
 from busbw.topologies import describe_file, describe_text, read_topology
-from busbw.topologies.readers.nccl_log import NcclLog
+from busbw.topologies.readers._nccl_noun import NcclLog
 from busbw.topologies.readers.smi_topo import SmiMatrix
 
 

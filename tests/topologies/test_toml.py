@@ -153,3 +153,19 @@ def test_bad_files_get_one_clear_line(text: str, message: str, saved: Path) -> N
         read_topology(str(saved))
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(str(saved))
+
+
+def test_version_1_keeps_loading(golden: Path) -> None:
+    machine = read_topology(str(golden / "topologies" / "machine_1.toml"))
+    assert [machine.names[int(rank)] for rank in machine.ranks] == ["gpu1", "gpu0"]
+    assert machine.forward_Bps.tolist() == [450e9, 440e9, 50e9]
+    assert machine.backward_Bps.tolist() == [450e9, 430e9, 50e9]
+    assert machine.duplex_Bps.tolist() == [math.inf, 800e9, math.inf]
+    assert machine.latency_s.tolist() == [0.25e-6, 0.0, 0.0]
+    assert [link.basis for link in machine.links()] == ["nominal", "measured", "assumed"]
+    assert machine.policy("nvlink") == PathPolicy("direct", 200e9, 2e-6, "measured")
+    assert machine.costs == Costs(8e-6, 5e-7, 1e-12, 65536.0, "measured")
+    assert machine.device(2).reduces
+    routes = machine.routes([0], [1])
+    assert routes.of(0).tolist() == [2, 1, 7]  # gpu1 -> sw, sw -> gpu0, gpu1 <-> sw
+    assert routes.latency_s[0] == pytest.approx(2.25e-6)

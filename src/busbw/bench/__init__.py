@@ -21,13 +21,15 @@ def measure(
     """Measure collectives on this host, with ranks that are started for it, and return the rows.
 
     `sizes` are bytes of the whole tensor, `worlds` numbers of ranks. Other keywords are the fields of
-    `busbw.bench.settings.Settings` (times in seconds): `dtypes`, `redops`, `time_budget_s`, `precision`, `sched`, ...
+    `busbw.bench.settings.Settings` (times in seconds): `dtypes`, `redops`, `time_budget_s`, `precision`, `sched`,
+    `algorithms=("own", "ring")` to carry them out by schedules too, ...
     Raises UsageError for a value that breaks a rule, and RankLost, LaunchError or MeasurementError when the ranks end
     badly. Call it under `if __name__ == "__main__"` like everything that starts processes.
     """
     from busbw.bench.collect import collect
     from busbw.bench.run import plan_launches, resolve_backend
     from busbw.bench.settings import Settings
+    from busbw.bench.work import check_ranks
     from busbw.core.collective import find_collective
     from busbw.errors import UsageError
 
@@ -40,4 +42,6 @@ def measure(
         sizes=tuple(sizes),
         **settings,
     )
+    for world in worlds:
+        check_ranks(wanted, world)
     return collect(wanted, plan_launches(worlds, repeats, ()))

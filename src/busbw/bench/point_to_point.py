@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.bench.backends.base import Backend, Group, Issue
-from busbw.bench.script import Addition, Copy, Part, Script, write_script
+from busbw.bench.script import Addition, Copy, Part, write_script
 from busbw.bench.work import Item
-from busbw.core.collective import Place
+from busbw.core.collective import COLLECTIVES, Collective, Place
 from busbw.core.schedule import NETWORK, Schedule
 
 COMBINERS: Mapping[str, Callable[..., Any]] = {
@@ -62,21 +62,26 @@ def prepare(backend: Backend, item: Item, send: Any, recv: Any, group: Group) ->
 
 
 def run_together(
-    schedule: Schedule, count: int, root: int, inputs: Sequence[NDArray[Any] | None], redop: str = "sum"
+    schedule: Schedule,
+    count: int,
+    root: int,
+    inputs: Sequence[NDArray[Any] | None],
+    redop: str = "sum",
+    in_place: bool = False,
 ) -> list[NDArray[Any] | None]:
-    """Every rank's output of one call out of place, all ranks carried out here: the scripts, without a wire.
+    """Every rank's output of one call, all ranks carried out here: the scripts, without a wire.
 
-    `inputs` has each rank's input (None where it has none). Raises RuntimeError when a message has no counterpart of the
+    `inputs` has each rank's input (None where it has none); out of place they stay as they are. Raises RuntimeError when a message has no counterpart of the
     same length, which is a mistake in `busbw.bench.script`.
     """
     n = schedule.world_size
     places = [Place(count, n, rank, root) for rank in range(n)]
-    scripts = [write_script(schedule, place, in_place=False) for place in places]
+    scripts = [write_script(schedule, place, in_place) for place in places]
     kind = next(buffer.dtype for buffer in inputs if buffer is not None)
     buffers: list[tuple[Any, ...]] = []
     for place, script, given in zip(places, scripts, inputs, strict=True):
-        out = _kind_of(schedule).recv_count(place)
-        buffers.append((given, np.empty(out, kind) if out else None, *_room(script, kind)))
+        room = (np.empty(script.scratch_count, kind), np.empty(script.stage_count, kind))
+        buffers.append((*_ends(COLLECTIVES.get(schedule.collective), place, given, kind, in_place), *room))
     combine = COMBINERS[redop]
     todo = [{step.round: step for step in script.steps} for script in scripts]
     for index in range(schedule.round_count + 1):
@@ -105,14 +110,20 @@ def run_together(
     return [each[1] for each in buffers]
 
 
-def _kind_of(schedule: Schedule) -> Any:
-    from busbw.core.collective import COLLECTIVES
-
-    return COLLECTIVES.get(schedule.collective)
-
-
-def _room(script: Script, kind: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    return np.empty(script.scratch_count, kind), np.empty(script.stage_count, kind)
+def _ends(
+    collective: Collective, place: Place, given: NDArray[Any] | None, kind: np.dtype[Any], in_place: bool
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Input and output of a rank; in place, the smaller lies inside the larger."""
+    into, out = collective.send_count(place), collective.recv_count(place)
+    if not in_place:
+        return given, np.empty(out, kind) if out else None
+    assert collective.in_place_offset is not None
+    large = np.empty(max(into, out), kind)
+    start = 0 if min(into, out) == max(into, out) or not min(into, out) else collective.in_place_offset(place)
+    send, recv = (large, large[start : start + out]) if into >= out else (large[start : start + into], large)
+    if given is not None:
+        send[:] = given
+    return send if into else None, recv if out else None
 
 
 def _view(buffers: tuple[Any, ...], part: Part) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from busbw.errors import BusbwError, UsageError
 
 COMMANDS = {
     "bench": "measure collectives, here or under torchrun, srun, mpiexec",
+    "schedule": "list the algorithms; verify one, say its rounds and bytes, write it as MSCCL XML",
     "show": "print results, from any format that we read",
     "fit": "launch, alpha, B and regimes, with intervals",
     "explain": "is it good, and why not better? laws that hold or fail, walls, causes, the next measurement",
@@ -26,7 +27,9 @@ COMMANDS = {
     "price": "the bill of a training step for a model and a parallel plan: every call, its bytes, its time",
     "sweep-buckets": "a real DDP step over bucket_cap_mb on this machine, beside the prediction",
     "simulate": "predict a collective on a machine: the time, the wire it waits for, what would change it",
+    "calibrate": "the speeds and costs of a machine that reproduce its results; rival descriptions beside each other",
     "plot": "draw figures as SVG and PNG",
+    "draw": "schematics: the primitives, a schedule step by step, a machine and its bottleneck",
     "topo": "read or show a machine: this one, a preset, NCCL's topology XML, nvidia-smi topo -m",
     "capture": "the bill of a real job: run it behind --, or read what a capture left",
     "report": "one HTML file about results: verdict, figures, fit, calculator, rows; several runs are compared",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--times",
         choices=("sampled", "all", "none"),
         default="sampled",
-        help="which calls are timed: the first steps and each sixteenth (default), all, none",
+        help="which calls are timed: the first steps and each 32nd (default), all, none",
     )
     parser.add_argument("--rank", type=int, help="whose bill (default: the rank that sends most)")
     parser.add_argument(
@@ -127,7 +126,9 @@ def _nothing(seen: bool) -> str:
 def _profile(text: str | None) -> tuple[Profile | None, str]:
     if text is None:
         return None, ""
-    profile, words, _ = importlib.import_module("busbw.pricing.profile").read_profile(text)
+    from busbw.pricing.profile import read_profile
+
+    profile, words, _ = read_profile(text)
     return profile, words
 
 

@@ -70,8 +70,9 @@ def _line(row: Judged, with_machine: bool, verbose: bool) -> str:
     line = row.line
     call = line.call
     seconds = line.seconds
-    algbw = None if seconds is None else call.algbw_Bps(seconds)
-    busbw = None if seconds is None else call.busbw_Bps(seconds)
+    unknown = line.notes.get("size") == "unknown"
+    algbw = None if seconds is None or unknown else call.algbw_Bps(seconds)
+    busbw = None if seconds is None or unknown else call.busbw_Bps(seconds)
     wait = format_time(float(line.notes["wait_us"]) * MICROSECOND) if "wait_us" in line.notes else "-"
     machine = ""
     if with_machine:
@@ -80,7 +81,8 @@ def _line(row: Judged, with_machine: bool, verbose: bool) -> str:
     site = f"  {line.notes.get('call_site', '')}" if verbose else ""
     return (
         f"  {line.phase:<11} {call.collective:<17} {line.group:<8} {call.world_size:>4} {line.count:>5} "
-        f"{format_size(call.size_bytes):>10} {call.dtype or '-':<9} {format_size(line.sent_bytes_per_rank):>10} "
+        f"{'?' if unknown else format_size(call.size_bytes):>10} {call.dtype or '-':<9} "
+        f"{'?' if unknown else format_size(line.sent_bytes_per_rank):>10} "
         f"{'-' if seconds is None else format_time(seconds):>9} {wait:>9} {_rate(algbw):>7} {_rate(busbw):>7}{machine}  "
         f"{line.name}{site}"
     ).rstrip()

@@ -7,7 +7,7 @@ import json
 import sys
 
 from busbw.errors import FileError
-from busbw.topologies import Description, describe_file, describe_this, is_file, presets, read_spec
+from busbw.topologies import Description, all_presets, describe_file, describe_this, is_file, read_spec
 from busbw.topologies.page import page, to_json
 from busbw.topologies.writing import to_toml, write_topology
 
@@ -77,7 +77,7 @@ def _alone(said: Description, error: FileError, as_json: bool) -> int:
 
 def _presets() -> str:
     lines = []
-    for preset in presets().values():
+    for preset in all_presets().values():
         lines.append(f"{preset.name}: {preset.summary}" + (f" [{preset.source}]" if preset.source else ""))
         for parameter in preset.parameters:
             choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""

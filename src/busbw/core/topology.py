@@ -84,12 +84,15 @@ class PathPolicy:
     cap_Bps: float = math.inf  # noqa: N815
     latency_s: float = 0.0
     basis: str = "assumed"
+    adding_cap_Bps: float = math.inf  # noqa: N815
+    """A cap on each flow that the target adds into its own: where receiving and adding are one loop, its rate."""
 
     def __post_init__(self) -> None:
         if self.via not in VIAS:
             raise UsageError(f"via {self.via!r}: choose from {', '.join(VIAS)}")
-        if not self.cap_Bps > 0:
-            raise UsageError(f"the cap of a flow must be above 0, not {self.cap_Bps}")
+        for cap in (self.cap_Bps, self.adding_cap_Bps):
+            if not cap > 0:
+                raise UsageError(f"the cap of a flow must be above 0, not {cap}")
         if not 0 <= self.latency_s < math.inf:
             raise UsageError(f"a latency must be 0 or more seconds, not {self.latency_s}")
 

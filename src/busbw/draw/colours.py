@@ -27,7 +27,7 @@ _OTHERS = {
         "copies": "#0550ae", "done": "#1b1f24", "gpu": "#e3f0e6", "gpu edge": "#3d8b56", "pcie_switch": "#f4ead6",
         "pcie_switch edge": "#a9792b", "nvswitch": "#e8e4f7", "nvswitch edge": "#6e56b8", "cpu": "#dfe9f5", "cpu edge": "#41719f",
         "memory": "#eef1f4", "memory edge": "#8c959f", "nic": "#f9e4ea", "nic edge": "#b24d6d", "network_switch": "#f3e3ef",
-        "network_switch edge": "#96487f", "nvlink": "#6e56b8", "xgmi": "#6e56b8", "c2c": "#6e56b8", "pcie": "#7d8790",
+        "network_switch edge": "#96487f", "nvlink": "#6e56b8", "xgmi": "#6e56b8", "c2c": "#0e8a8a", "pcie": "#7d8790",
         "local": "#aeb6bf", "memory link": "#aeb6bf", "socket": "#41719f", "network": "#96487f",
     },
     "dark": {
@@ -35,7 +35,7 @@ _OTHERS = {
         "copies": "#79b8ff", "done": "#e6edf3", "gpu": "#15301f", "gpu edge": "#4fae70", "pcie_switch": "#332813",
         "pcie_switch edge": "#c99a4a", "nvswitch": "#251f3f", "nvswitch edge": "#9b86e0", "cpu": "#14273a", "cpu edge": "#5f97cc",
         "memory": "#1b222b", "memory edge": "#6b7682", "nic": "#3a1c27", "nic edge": "#d97797", "network_switch": "#331a2c",
-        "network_switch edge": "#c46fab", "nvlink": "#9b86e0", "xgmi": "#9b86e0", "c2c": "#9b86e0", "pcie": "#8b96a1",
+        "network_switch edge": "#c46fab", "nvlink": "#9b86e0", "xgmi": "#9b86e0", "c2c": "#3fbcbc", "pcie": "#8b96a1",
         "local": "#56606c", "memory link": "#56606c", "socket": "#5f97cc", "network": "#c46fab",
     },
 }  # fmt: skip

@@ -11,7 +11,7 @@ from busbw.draw.scene import Box, Item, Text
 from busbw.draw.wires import LABEL_SIZE, LABEL_STEP, Wires
 from busbw.errors import UsageError
 
-BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, AROUND = 52.0, 32.0, 64.0, 52.0, 16.0
+BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, AROUND = 56.0, 32.0, 78.0, 66.0, 16.0
 MOST_GPUS = 128
 _GPU = DEVICE_KINDS.index("gpu")
 
@@ -98,7 +98,8 @@ def _link(topology: Topology, wires: Wires, link: int, boxes: list[Box], shape: 
         return [wires.line([link], ((x0, a.bottom), (x0, y), (x1, y), (x1, b.bottom)), ends)]
     x = a.centre[0]
     if other - one == shape[1]:
-        return list(wires.vertical([link], x, a.bottom, b.y, [one], ends))
+        items = list(wires.vertical([link], x, a.bottom, b.y, [one], ends))
+        return [item.moved(0, AROUND / 2) if isinstance(item, Text) else item for item in items]  # below a line around
     x = a.x - AROUND * 0.9
     y0, y1 = a.y + 7, b.bottom - 7
     return [wires.line([link], ((a.x, y0), (x, y0), (x, y1), (b.x, y1)), ends)]

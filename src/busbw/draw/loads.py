@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,20 +14,14 @@ from busbw.core.topology import PATH_CLASSES, Floats, Topology
 from busbw.errors import UsageError
 from busbw.units import format_rate
 
+if TYPE_CHECKING:
+    from busbw.sim.prediction import Prediction
+
 FULL = 0.999
 """Resources as busy as this share of the busiest are its equals."""
 MOST_PAIRS = 512
 POSSIBLE = 1.02
 """A wire that carries more than this share of its capacity does not: rates are rounded to some percent."""
-
-
-class Simulated(Protocol):
-    """What is read of a simulation (`busbw.sim.Prediction`)."""
-
-    topology: Topology
-    carried_bytes: Floats
-    time_s: float
-    rung: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +93,7 @@ def _load(schedule: Schedule, topology: Topology) -> tuple[Floats, float, str]:
     return total, time, capped
 
 
-def simulated(prediction: Simulated, name: str) -> Usage:
+def simulated(prediction: Prediction, name: str) -> Usage:
     """What a simulation found each resource to carry in the call's time."""
     busy = prediction.carried_bytes / (prediction.topology.capacities() * prediction.time_s)
     usage = Usage(busy, "")
@@ -179,7 +173,8 @@ def _fullest_words(topology: Topology, usage: Usage) -> str:
     if not len(chosen):
         return ""
     more = f" and {len(chosen) - 1} like it" if len(chosen) > 1 else ""
-    return f"Busiest, in red: {topology.resource_name(int(chosen[0]))}{more}."
+    name = topology.resource_name(int(chosen[0])).replace(" -> ", " → ").replace(" <-> ", " ↔ ")
+    return f"Busiest, in red: {name}{more}."
 
 
 def _name(schedule: Schedule) -> str:

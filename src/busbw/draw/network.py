@@ -91,7 +91,7 @@ def _members(topology: Topology, host: int) -> list[int]:
     inside = topology.device_host == host
     if host < 0:
         inside &= topology.device_kind != _SHARED[1]
-    return np.flatnonzero(inside).tolist()
+    return list(map(int, np.flatnonzero(inside)))
 
 
 def _host_name(topology: Topology, host: int) -> str:
@@ -130,7 +130,7 @@ def levels(topology: Topology, devices: Sequence[int]) -> list[Level]:
 def _between(topology: Topology, ones: Ints, others: Ints) -> list[int]:
     a, b = topology.link_a, topology.link_b
     joined = (np.isin(a, ones) & np.isin(b, others)) | (np.isin(b, ones) & np.isin(a, others))
-    return np.flatnonzero(joined).tolist()
+    return list(map(int, np.flatnonzero(joined)))
 
 
 def _text(topology: Topology, kind: str, members: Ints) -> str:

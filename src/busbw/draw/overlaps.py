@@ -1,7 +1,7 @@
 """What in a Scene lies on what it should not, in words; an empty list is a clean drawing.
 
 The rules: all is inside the canvas; boxes are disjoint or one holds the other; a text touches no other text and no edge
-of a box; a line touches no text, and no box but those at its ends and those that hold it whole.
+of a box; a line (as wide as it is) touches no text, and no box but those at its ends and those that hold it whole.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def overlaps(scene: Scene) -> list[str]:
     for i, one in enumerate(boxes):
         for j in box_grid.near(one):
             other = boxes[j]
-            if j > i and _meet(one, other) and not _holds(one, other) and not _holds(other, one):
+            if j > i and meet(one, other) and not _holds(one, other) and not _holds(other, one):
                 found.append(f"{_name(one)} and {_name(other)} cross at {one.x:.0f},{one.y:.0f}")
     for i, (text, room) in enumerate(texts):
         for j in text_grid.near(room):
-            if j > i and _meet(room, texts[j][1]):
+            if j > i and meet(room, texts[j][1]):
                 found.append(f"the texts {text.text!r} and {texts[j][0].text!r} overlap at {room.x:.0f},{room.y:.0f}")
         for j in box_grid.near(room):
-            if _meet(room, boxes[j]) and not _holds(boxes[j], room):
+            if meet(room, boxes[j]) and not _holds(boxes[j], room):
                 where = f"{_name(boxes[j])} at {room.x:.0f},{room.y:.0f}"
                 found.append(f"the text {text.text!r} crosses the edge of {where}")
     for line, path in lines:
-        reach = _reach(path)
+        reach = _reach(path).grown(line.width / 2)
         for j in text_grid.near(reach):
-            if crosses(path, texts[j][1].grown(-SLACK)):
+            if crosses(path, texts[j][1].grown(line.width / 2 - SLACK)):
                 found.append(f"{_called(line)} crosses the text {texts[j][0].text!r}")
         for j in box_grid.near(reach):
             box = boxes[j]
@@ -83,14 +83,15 @@ def _reach(path: list[Point]) -> Box:
 
 
 def _name(box: Box) -> str:
-    return f"box {box.name or box.said or box.fill or box.stroke!r}"
+    return f"box {box.name or box.said or box.fill or box.stroke}"
 
 
 def _called(line: Line) -> str:
     return f"the line {line.said or line.ends or line.points}"
 
 
-def _meet(one: Box, other: Box) -> bool:
+def meet(one: Box, other: Box) -> bool:
+    """Whether two boxes have more than an edge in common."""
     return (
         one.x < other.right - SLACK
         and other.x < one.right - SLACK

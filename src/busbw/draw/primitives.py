@@ -133,7 +133,7 @@ def _row(cells: dict[int, Sources], x: float, y: float, wide: float, world_size:
 def contents(kind: Collective, world_size: int, rank: int) -> tuple[dict[int, Sources], dict[int, Sources]]:
     """What a rank holds before and after, shard by shard: position -> what it is the sum or copy of. Root is rank 0."""
     place = Place(world_size, world_size, rank)
-    before = {
+    before: dict[int, Sources] = {
         _start(kind, kind.send_count(place), place) + i: ((rank, _start(kind, kind.send_count(place), place) + i),)
         for i in range(kind.send_count(place))
     }

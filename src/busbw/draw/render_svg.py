@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 from busbw.draw.colours import colours
 from busbw.draw.scene import Box, Item, Line, Scene, Text
+from busbw.errors import MissingDependency
 from busbw.plots.palette import find_theme
 from busbw.plots.text import FONT
 
@@ -44,9 +45,16 @@ def to_svg(scene: Scene, theme: str = "light", width: float | None = None) -> st
 
 def to_png(scene: Scene, theme: str = "light", width: float | None = None, scale: float = 2.0) -> bytes:
     """The drawing as PNG, `scale` pixels for each pixel of the SVG."""
-    from busbw.plots.render_altair import svg_to_png
-
     return svg_to_png(to_svg(scene, theme, width), scale)
+
+
+def svg_to_png(svg: str, scale: float = 2.0) -> bytes:
+    """A picture of an SVG that `to_svg` made. MissingDependency without vl-convert."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise MissingDependency("vl-convert-python", "plot", "drawing a PNG") from error
+    return bytes(vl_convert.svg_to_png(svg, scale=scale))
 
 
 def _draw(root: ET.Element, item: Item, paint: Mapping[str, str]) -> None:

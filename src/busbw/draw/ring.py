@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 
 from busbw.draw.cells import replay_items
 from busbw.draw.colours import letter
-from busbw.draw.overlaps import crosses
+from busbw.draw.overlaps import crosses, meet
 from busbw.draw.replay import Cell, Move, Replay
 from busbw.draw.scene import Box, Item, Line, Point, Text, moved
+from busbw.plots.text import text_width
 
 TITLE_SIZE, SLOT_SIZE, LABEL_SIZE = 11.0, 8.5, 11.0
 PAD, TITLE_ROOM, SLOT_ROOM = 7.0, 21.0, 13.0
-GAP_X, GAP_Y, NARROW_GAP = 44.0, 36.0, 26.0
+GAP_X, GAP_Y, NARROW_GAP, DENSE_GAP = 44.0, 36.0, 26.0, 31.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,20 @@ def ring_order(play: Replay) -> list[int] | None:
     return order
 
 
-def lay_out(play: Replay, order: list[int] | None = None, cell: tuple[float, float] | None = None) -> Places:
-    """Places for all ranks; in the order of the ring, or by number."""
+def lay_out(
+    play: Replay, order: list[int] | None = None, cell: tuple[float, float] | None = None, dense: bool = False
+) -> Places:
+    """Places for all ranks; in the order of the ring, or by number. `dense` leaves just the room that arrows need."""
     order = order or list(range(play.world_size))
     columns = _columns(play)
     wide, high = cell or _cell_size(play.slots)
     rows = math.ceil(play.slots / columns)
-    gap = 3.0
-    width = max(columns * (wide + gap) - gap + 2 * PAD, 58.0)
+    gap = 2.0 if dense else 3.0
+    width = max(
+        columns * (wide + gap) - gap + 2 * PAD, text_width(_title(play.world_size - 1), TITLE_SIZE, bold=True) + 12
+    )
     height = TITLE_ROOM + rows * (high + SLOT_ROOM) + PAD
-    gap_x = NARROW_GAP if len(order) == 4 else GAP_X  # of four, no arrow goes from side to side
+    gap_x = NARROW_GAP if len(order) == 4 else DENSE_GAP if dense else GAP_X  # of four, no arrow goes from side to side
     points, (half_x, half_y) = _around(len(order), width + gap_x, height + GAP_Y, room=play.has_network)
     boxes: dict[int, Box] = {}
     for place, (x, y) in zip(order, points, strict=True):
@@ -83,9 +88,13 @@ def rank_items(play: Replay, places: Places) -> Iterator[Item]:
         yield box
         x, y = box.centre[0], box.y + 11
         is_rank = index < play.world_size
-        yield Text(x, y, f"rank {index} · {letter(index)}" if is_rank else "switch", TITLE_SIZE, "middle", bold=True)
+        yield Text(x, y, _title(index) if is_rank else "switch", TITLE_SIZE, "middle", bold=True)
     for (_, slot), box in places.cells.items():
         yield Text(box.centre[0], box.bottom + 7.5, str(slot), SLOT_SIZE, "middle", "quiet")
+
+
+def _title(rank: int) -> str:
+    return f"rank {rank} · {letter(rank)}"
 
 
 def panel_items(play: Replay, time: int, places: Places) -> list[Item]:
@@ -113,22 +122,31 @@ def marks(moves: tuple[Move, ...], cells: dict[Cell, Box]) -> Iterator[Item]:
         yield Box(wide.x, wide.y, wide.width, wide.height, "", "adds" if reduces else "copies", 1.7, 2.5)
 
 
-def arrows(moves: tuple[Move, ...], places: Places) -> Iterator[Item]:
-    """An arrow for each pair of ranks, with the slots that move where neighbours pass them on."""
+def arrows(moves: tuple[Move, ...], places: Places) -> list[Item]:
+    """An arrow for each pair of ranks, with the slots that move wherever there is room for them."""
     pairs: dict[tuple[int, int], list[Move]] = {}
     for move in moves:
         if move.source != move.target:
             pairs.setdefault((move.source, move.target), []).append(move)
-    for (source, target), group in pairs.items():
-        one, other = places.ranks[source], places.ranks[target]
-        both = (target, source) in pairs
-        line = _arrow(one, other, both, group[0].reduces, places)
-        yield line
-        if line.curve or len(pairs) > len(places.ranks):
-            continue  # no room for a label on each: the frames around the slots tell
+    lines = {
+        (source, target): _arrow(
+            places.ranks[source], places.ranks[target], (target, source) in pairs, group[0].reduces, places
+        )
+        for (source, target), group in pairs.items()
+    }
+    paths = [line.path() for line in lines.values()]
+    labels: list[Text] = []
+    for pair, group in pairs.items():
         sign = "+" if group[0].reduces else "="
-        numbers = ", ".join(_run(move) for move in group)
-        yield _label(line, places.centre, f"{sign} {numbers}", both)
+        text = f"{sign} {', '.join(_run(move) for move in group)}"
+        for label in _labels(lines[pair], places.centre, text, (pair[1], pair[0]) in pairs):
+            room = label.box.grown(1)
+            taken = [*places.ranks, *(other.box for other in labels)]
+            inside = room.x >= 0 and room.right <= places.width and room.y >= 0 and room.bottom <= places.height
+            if inside and not any(meet(room, box) for box in taken) and not any(crosses(path, room) for path in paths):
+                labels.append(label)
+                break
+    return [*lines.values(), *labels]
 
 
 def _arrow(one: Box, other: Box, both: bool, reduces: bool, places: Places) -> Line:
@@ -165,16 +183,20 @@ def leave(box: Box, start: Point, target: Point, margin: float = 3.0) -> Point:
     return start[0] + dx * t, start[1] + dy * t
 
 
-def _label(line: Line, centre: Point, text: str, both: bool) -> Text:
-    (x0, y0), (x1, y1) = line.points
-    x, y = (x0 + x1) / 2, (y0 + y1) / 2
-    length = math.hypot(x1 - x0, y1 - y0)
+def _labels(line: Line, centre: Point, text: str, both: bool) -> Iterator[Text]:
+    """Places for a label beside the line: outside the ring first, or to the left of the way where another one goes back."""
+    path = line.path()
+    middle = len(path) // 2
+    (x0, y0), (x1, y1) = (path[0], path[-1]) if not line.curve else (path[middle - 1], path[middle + 1])
+    x, y = ((x0 + x1) / 2, (y0 + y1) / 2) if not line.curve else path[middle]
+    length = math.hypot(x1 - x0, y1 - y0) or 1.0
     nx, ny = (y1 - y0) / length, -(x1 - x0) / length
     if not both and (x + nx - centre[0]) ** 2 + (y + ny - centre[1]) ** 2 < (x - centre[0]) ** 2 + (y - centre[1]) ** 2:
         nx, ny = -nx, -ny
     room = Text(0, 0, text, LABEL_SIZE, bold=True).box
     away = 6.5 + abs(nx) * room.width / 2 + abs(ny) * room.height / 2
-    return Text(x + nx * away, y + ny * away, text, LABEL_SIZE, "middle", line.role, bold=True)
+    for side in (away, -away):
+        yield Text(x + nx * side, y + ny * side, text, LABEL_SIZE, "middle", line.role, bold=True)
 
 
 def _run(move: Move) -> str:

@@ -20,6 +20,7 @@ Layout: TypeAlias = Literal["ring", "rows"]
 LAYOUTS: tuple[Layout, ...] = ("ring", "rows")
 
 DEFAULT_WIDTH = 760.0
+DENSE_CELL = (8.0, 22.0)
 READING = (
     "Each rank has a tensor of its own, cut into numbered chunks. A panel shows what the ranks hold after a step; what has just arrived "
     "is framed in the colour of its arrow."
@@ -45,7 +46,8 @@ def draw_schedule(
         raise UsageError(f"{schedule.algorithm} {schedule.collective} is no ring on {play.world_size} ranks: use rows")
     shown = min(len(play.steps), steps or MOST_STEPS)
     if chosen == "ring":
-        places = lay_out(play, order)
+        dense = 4 < play.slots <= 8
+        places = lay_out(play, order, DENSE_CELL if dense else None, dense)
         width = max(width, places.width + 2 * (MARGIN + SIDE))
         body, height = _panels(play, places, shown, width - 2 * MARGIN)
     else:
@@ -83,13 +85,15 @@ def description(play: Replay) -> str:
     """What it does, in how many steps, and what each rank sends, computed from the schedule."""
     schedule = play.schedule
     sent = schedule.sent_share()
-    share = f"{sent.max():.4g} S" if sent.max() == sent.min() else f"{sent.min():.4g} to {sent.max():.4g} S"
-    cut = (
-        f"in {len(schedule.parts)} channels" if schedule.parts else f"of S cut into {_count(schedule.chunks, 'chunk')}"
-    )
-    who = "each rank sends" if sent.max() == sent.min() else "the ranks send"
-    summary = COLLECTIVES.get(schedule.collective).summary
-    return f"{summary} {_count(len(play.steps), 'step')}, {cut}; {who} {share} in all."
+    low, high = float(sent.min()), float(sent.max())
+    if high - low > 1e-9:
+        share = f"the ranks send {low:.4g} to {high:.4g} S"
+    else:
+        share = "each rank sends S" if abs(high - 1) < 1e-9 else f"each rank sends {high:.4g} S"
+    steps, summary = _count(len(play.steps), "step"), COLLECTIVES.get(schedule.collective).summary
+    if schedule.parts:
+        return f"{summary} {steps} in {len(schedule.parts)} channels; {share} in all."
+    return f"{summary} {steps}; S is cut into {_count(schedule.chunks, 'chunk')}, and {share} in all."
 
 
 def _count(number: int, what: str) -> str:
@@ -179,7 +183,7 @@ def _phase(play: Replay, first: int, last: int) -> str:
     if len(lengths) == 1 and not play.schedule.parts:
         share = Fraction(lengths.pop(), play.schedule.chunks)
         if everyone:
-            return f"{label}{when}: in each, every rank sends {of_s(share)} to the next one, which {receiver}"
+            return f"{label}{when}: {'' if first == last else 'in each, '}every rank sends {of_s(share)} to the next one, which {receiver}"
         return f"{label}{when}: pieces of {of_s(share)} move, and what arrives {done}"
     return f"{label}{when}: what arrives {done}"
 

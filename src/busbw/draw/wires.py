@@ -15,6 +15,8 @@ from busbw.units import GB
 LABEL_SIZE, LABEL_STEP = 9.5, 11.0
 THIN, WIDE = 1.5, 10.0
 """Pixels of the slowest and of the fastest link."""
+IDLE = 0.005
+"""A link that is busy for less of the time gets no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,12 @@ class Wires:
     topology: Topology
     usage: Usage | None
     fastest_Bps: float  # noqa: N815 - the unit's own capitals
+    wide: float = WIDE
 
     def width(self, links: Sequence[int]) -> float:
         """Of a line for all these links together."""
         rate = float(np.maximum(self.topology.forward_Bps[links], self.topology.backward_Bps[links]).sum())
-        return THIN + (WIDE - THIN) * min(rate / self.fastest_Bps, 1.0)
+        return THIN + (self.wide - THIN) * min(rate / self.fastest_Bps, 1.0)
 
     def line(self, links: Sequence[int], points: tuple[Point, ...], ends: tuple[str, ...]) -> Line:
         """The line; red where one of the links is the busiest."""
@@ -78,7 +81,7 @@ class Wires:
         if np.isfinite(duplex) and duplex < both:
             words.append(f"{_short(duplex)} both")
         out = [(word, "quiet", False) for word in words]
-        if self.usage is not None:
+        if self.usage is not None and self.usage.busy[self._resources(links)].max() >= IDLE:
             out.append(self._busy(links, upper))
         return out
 

@@ -16,6 +16,7 @@ from busbw.plots.lines import collective_order, has_bandwidth
 from busbw.report.compared import ComparedPage, compare_sides
 from busbw.report.data import look_colours, page_data
 from busbw.report.derived import Derived, derive
+from busbw.report.ring import RingPage, ring_page
 from busbw.report.side_page import SidePage, side_page
 from busbw.report.sides import Side, make_sides
 
@@ -31,6 +32,7 @@ class Content:
     subtitle: str
     sides: tuple[SidePage, ...]
     compared: tuple[ComparedPage, ...]
+    ring: RingPage | None
     derived: Derived
     rows: int
     rows_shown: int
@@ -69,6 +71,7 @@ def make_content(
         _subtitle(sides, rows),
         tuple(side_page(side, *fits[side.letter], facts or Facts()) for side in sides),
         compared,
+        ring_page(rows),
         derive(rows),
         len(rows),
         min(len(rows), most_rows),

@@ -11,10 +11,12 @@ import base64
 import functools
 import hashlib
 import json
+import re
 from importlib import resources
 from typing import Any
 
 from busbw._version import __version__
+from busbw.draw.animation import schedule_fragment
 from busbw.errors import MissingDependency
 from busbw.report.content import Content
 
@@ -29,6 +31,7 @@ SCRIPTS = (
     "main.js",
 )
 """The page's own scripts, in the order in which they are run."""
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def require_libraries() -> None:
@@ -51,6 +54,7 @@ def render(content: Content) -> str:
     library = chart_library()
     own = "\n".join(['"use strict";', *(_page_file(name) for name in SCRIPTS)])
     scripts = [_in_script(library), _in_script(own)]
+    ring = "" if content.ring is None else schedule_fragment(content.ring.schedule, uid="ring-animation")
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_page_file), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -59,8 +63,9 @@ def render(content: Content) -> str:
     page: str = environment.get_template("page.html.j2").render(
         content=content,
         version=__version__,
-        policy=_policy(scripts),
+        policy=_policy([*scripts, *_SCRIPT.findall(ring)]),
         style=Markup(_page_file("report.css")),
+        ring=Markup(ring),
         library=Markup(scripts[0]),
         script=Markup(scripts[1]),
         data=Markup(json_for_script(content.data)),

@@ -94,8 +94,6 @@ def run_events(
             _at, kind, which, number = heapq.heappop(heap)
             if kind == 0:  # begin
                 start[which] = now
-                heapq.heappush(heap, (now + alpha_s[connection[which]], 1, which, 0))
-            elif kind == 1:  # the first byte enters the wires
                 here = connection[which]
                 current[here] = which
                 left[here] = amount[which]
@@ -115,14 +113,13 @@ def run_events(
                         resource_in[resource] = True
                         wires[wire_count] = resource
                         wire_count += 1
-            elif kind == 2:  # the last byte has arrived; which: the connection
+            elif kind == 2:  # the last byte has left; which: the connection
                 if number != version[which]:
                     continue
                 version[which] += 1
                 message = current[which]
                 current[which] = -1
-                end[message] = now
-                arrived[message] = True
+                heapq.heappush(heap, (now + alpha_s[which], 1, message, 0))
                 for entry in range(offsets[which], offsets[which + 1]):
                     resource = resources[entry]
                     if before[entry] >= 0:
@@ -148,14 +145,15 @@ def run_events(
                         if waiting[then] == 0:
                             cause[then] = 2 * message
                             heapq.heappush(heap, (now, 0, then, 0))
-                if end_waiting[message] == 0:
-                    begins = max(now, busy[target[message]])
-                    if reduce_s[message] > 0:
-                        busy[target[message]] = begins + reduce_s[message]
-                        begins += reduce_s[message]
-                    else:
-                        begins = now
-                    heapq.heappush(heap, (begins, 3, message, 0))
+            elif kind == 1:  # the last byte has arrived
+                end[which] = now
+                arrived[which] = True
+                if end_waiting[which] == 0:
+                    begins = now
+                    if reduce_s[which] > 0:
+                        begins = max(now, busy[target[which]]) + reduce_s[which]
+                        busy[target[which]] = begins
+                    heapq.heappush(heap, (begins, 3, which, 0))
             else:  # what it brought counts
                 done[which] = now
                 finished += 1

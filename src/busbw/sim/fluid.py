@@ -49,12 +49,13 @@ class Fluid:
         self._connect()
 
     def _connect(self) -> None:
-        """Connections (channel, source, target), their routes on resources without gaps, and tables by what follows."""
+        """Connections (channel, source, target, whether it is added there), their routes on resources without gaps, and tables by what follows."""
         found, n = self.messages, self.schedule.world_size
-        key = (found.channel * (n + 2) + found.source + 1) * (n + 2) + found.target + 1
+        adds = found.added > 0  # such messages may have a cap of their own
+        key = ((found.channel * (n + 2) + found.source + 1) * (n + 2) + found.target + 1) * 2 + adds
         names, first, self.connection = np.unique(key, return_index=True, return_inverse=True)
         source, target = found.source[first], found.target[first]
-        routes = self._routes(source, target)
+        routes = self._routes(source, target, adds[first])
         used, local = np.unique(routes.resources, return_inverse=True)
         offsets, local = routes.offsets, local.astype(np.int64)
         capacity = self.wires.capacities[used]
@@ -68,10 +69,10 @@ class Fluid:
         self.routes, self.offsets, self.local, self.capacity = routes, offsets, local, capacity
         self.ends = (source, target)
 
-    def _routes(self, source: Ints, target: Ints) -> Routes:
+    def _routes(self, source: Ints, target: Ints, adds: Bools) -> Routes:
         mixed = (source == NETWORK) | (target == NETWORK)
         if mixed.all() or not mixed.any():
-            return self.wires.routes(_flows(source, target, np.ones(len(source), np.bool_)))
+            return self.wires.capped(_flows(source, target, adds))
         raise UsageError("a schedule with a switch that reduces mixes its transfers with others")
 
     def predict(self, call: Call, algorithm: str) -> Prediction:
@@ -144,9 +145,9 @@ class Fluid:
         latency = wires = reducing = 0.0
         while message >= 0:
             alpha = float(self.routes.latency_s[self.connection[message]])
-            latency += alpha
             wires += float(end[message] - start[message]) - alpha
-            if by_data:
+            if by_data:  # where it was the turn only, what came next began when the last byte had left
+                latency += alpha
                 adds = float(reduce_s[message])
                 reducing += adds
                 wires += float(done[message] - end[message]) - adds  # waited for an earlier addition

@@ -35,6 +35,13 @@ class Pattern:
     all_pairs: bool = False
     """Not enumerated: in its `times` steps every rank sends share[0] to every other once."""
     note: str = ""
+    latencies: int | None = None
+    """How often its latency is paid, where steps of a pipeline follow each other; None: each time."""
+
+    @property
+    def waits(self) -> int:
+        """How often its latency is paid."""
+        return self.times if self.latencies is None else self.latencies
 
 
 def patterns(schedule: Schedule) -> list[Pattern]:
@@ -59,9 +66,11 @@ def _of_phase(phase: Phase, schedule: Schedule) -> Iterator[Pattern]:
         return
     begin = np.zeros(len(share), np.int64) if phase.begin is None else phase.begin
     end = np.full(len(share), phase.times) if phase.end is None else phase.end
+    waits = phase.times - int(phase.repeats.max(initial=0)) + 1  # to fill, and at the end
     edges = np.unique(np.concatenate([begin, end, [0, phase.times]]))
     if len(edges) * len(share) > MOST_ENTRIES:
-        yield replace(_moving(whole), note=f"{phase.label}: the pipeline is taken as full in each of its steps")
+        note = f"{phase.label}: the pipeline is taken as full in each of its steps"
+        yield replace(_moving(whole), note=note, latencies=waits)
         return
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         at_work = (begin <= first) & (first < end)
@@ -72,7 +81,9 @@ def _of_phase(phase: Phase, schedule: Schedule) -> Iterator[Pattern]:
             reduces[at_work],
             last - first,
             phase.label,
+            latencies=min(last - first, waits),
         )
+        waits -= part.waits
         yield _moving(part)
 
 
@@ -125,6 +136,7 @@ def _joined(running: Sequence[Pattern], times: int) -> Pattern:
         np.concatenate([pattern.reduces for pattern in running]),
         times,
         running[0].label,
+        latencies=max(min(pattern.waits, times) for pattern in running),
         all_pairs=any(pattern.all_pairs for pattern in running),
     )
 

@@ -16,6 +16,8 @@ from busbw.sim.steps import Steps
 from busbw.sim.wires import Wires
 
 DEFAULT_DTYPE = "float32"
+FINE = 100
+"""Chunks of a pipeline for each step in which it fills, by default: filling takes 1 %."""
 FEW_MESSAGES = 20_000
 """Schedules of unequal steps with so many messages, or fewer, are simulated by their dependencies unasked."""
 
@@ -50,7 +52,7 @@ def simulate(
         fluid = Fluid(schedule, machine, pieces)
         return tuple(fluid.predict(call, name) for call in calls)
     steps = Steps(schedule, machine, Wires(machine))
-    found = tuple(steps.predict(call, name) for call in calls)
+    found = tuple(steps.predict(calls, name))
     if (any(each.rung == "max-min" for each in found) or _is_pipelined(schedule)) and _is_small(schedule):
         from busbw.sim.fluid import Fluid
 
@@ -66,6 +68,8 @@ def default_algorithm(op: str, world_size: int) -> str:
         return "direct"
     if collective == "all_to_all":
         return "direct" if world_size <= 256 else "pairwise"
+    if collective in ("broadcast", "reduce") and world_size > 2:
+        return f"ring(chunks={FINE * (world_size - 2)})"
     return "ring"
 
 

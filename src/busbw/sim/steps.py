@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from busbw.core.call import Call
 from busbw.core.schedule import Schedule
-from busbw.core.topology import Topology
+from busbw.core.topology import Floats, Topology
 from busbw.sim.cuts import all_pairs_step
 from busbw.sim.patterns import Pattern, patterns
 from busbw.sim.prediction import Binding, Prediction, Span
@@ -19,42 +22,61 @@ FLOWS_SHOWN = 16
 
 
 class Steps:
-    """A schedule on a machine, ready for any size."""
+    """A schedule on a machine: its patterns, each distinct one of which is solved once a size."""
 
     def __init__(self, schedule: Schedule, topology: Topology, wires: Wires | None = None) -> None:
         self.schedule, self.topology = schedule, topology
         self.wires = wires or Wires(topology)
         self.patterns = patterns(schedule)
+        has_caps = any(policy.adding_cap_Bps < np.inf for policy in topology.policies.values())
+        self._adding_matters = has_caps or topology.costs.reduce_s_per_byte > 0
+        self.keys = [self._key(pattern) for pattern in self.patterns]
 
-    def predict(self, call: Call, algorithm: str) -> Prediction:
-        """The prediction for one size."""
-        size = float(call.size_bytes)
+    def predict(self, calls: Sequence[Call], algorithm: str) -> list[Prediction]:
+        """A prediction for each call, which may differ in size only."""
+        sizes = [float(call.size_bytes) for call in calls]
+        solved: dict[bytes, list[Step]] = {}
+        carried = np.zeros(len(self.wires.capacities))
+        times: dict[bytes, int] = defaultdict(int)
+        for key, pattern in zip(self.keys, self.patterns, strict=True):
+            times[key] += pattern.times
+        for key, pattern in zip(self.keys, self.patterns, strict=True):
+            if key in solved:
+                continue
+            if pattern.all_pairs:
+                solved[key] = [all_pairs_step(self.wires, pattern, size) for size in sizes]
+                continue
+            solved[key] = [self.wires.step(pattern, size) for size in sizes]
+            if len(pattern.source):
+                carried += times[key] * self.wires.loads(pattern)
+        return [
+            self._prediction(call, algorithm, [solved[key][i] for key in self.keys], call.size_bytes * carried)
+            for i, call in enumerate(calls)
+        ]
+
+    def _prediction(self, call: Call, algorithm: str, steps: Sequence[Step], carried: Floats) -> Prediction:
         launch = self.topology.costs.launch_s
         spent = {"launch": launch, "latency": 0.0, "wires": 0.0, "reducing": 0.0}
         waited: dict[int, float] = defaultdict(float)
         longest: dict[int, tuple[float, Pattern]] = {}
         spans: list[Span] = []
         notes: list[str] = []
-        solved: dict[bytes, Step] = {}
         now, rung = launch, 0
-        carried = np.zeros(len(self.wires.capacities))
-        for pattern in self.patterns:
-            step = self._solve(pattern, size, solved)
+        for pattern, step in zip(self.patterns, steps, strict=True):
             rung = max(rung, 0 if pattern.all_pairs or pattern.note else 1 if step.lockstep else 2)
             notes += [note for note in (pattern.note, step.note) if note and note not in notes]
             wires_s = step.time_s - step.latency_s - step.reduce_s
-            for name, seconds in (("latency", step.latency_s), ("wires", wires_s), ("reducing", step.reduce_s)):
-                spent[name] += pattern.times * seconds
+            spent["latency"] += pattern.waits * step.latency_s
+            spent["wires"] += pattern.times * wires_s
+            spent["reducing"] += pattern.times * step.reduce_s
             if step.binding != NO_WIRE:
                 here = pattern.times * wires_s
                 waited[step.binding] += here
                 if here > longest.get(step.binding, (-1.0, pattern))[0]:
                     longest[step.binding] = (here, pattern)
-            ends = now + pattern.times * step.time_s
+            ends = now + pattern.times * (step.time_s - step.latency_s) + pattern.waits * step.latency_s
             spans.append(Span(pattern.label, now, ends, pattern.times, binding_name(self.topology, step.binding)))
             now = ends
-            if not pattern.all_pairs:
-                carried += pattern.times * size * self.wires.loads(pattern)
         binding = None
         if waited:
             worst = max(waited, key=lambda each: waited[each])
@@ -73,25 +95,24 @@ class Steps:
             notes=tuple(notes),
         )
 
-    def _solve(self, pattern: Pattern, size: float, solved: dict[bytes, Step]) -> Step:
-        if pattern.all_pairs:
-            return all_pairs_step(self.wires, pattern, size)
-        gamma = self.topology.costs.reduce_s_per_byte
-        flags = pattern.reduces.tobytes() if gamma else b""
-        key = b"".join(each.tobytes() for each in (pattern.source, pattern.target, pattern.share)) + flags
-        if len(key) > 1 << 20:  # keep a digest of a long one
-            import hashlib
-
-            key = hashlib.blake2b(key, digest_size=16).digest()
-        if key not in solved:
-            solved[key] = self.wires.step(pattern, size)
-        return solved[key]
+    def _key(self, pattern: Pattern) -> bytes:
+        """What tells one pattern from another: its flows and their bytes, and whether they are added where that matters."""
+        digest = hashlib.blake2b(digest_size=16)
+        columns: list[npt.NDArray[Any]] = [pattern.source, pattern.target, pattern.share]
+        if self._adding_matters:
+            columns.append(pattern.reduces)
+        for column in columns:
+            digest.update(np.ascontiguousarray(column).data)
+            digest.update(b"|")
+        digest.update(b"pairs" if pattern.all_pairs else b"flows")
+        return digest.digest()
 
     def _binding(self, worst: int, seconds: float, pattern: Pattern) -> Binding:
         name = binding_name(self.topology, worst)
+        resource = worst if worst >= 0 else None
         if pattern.all_pairs:
-            return Binding(name, worst if worst >= 0 else None, seconds, float(self.wires.capacities[worst]), (), 0)
-        found = self.wires.routes(pattern)
+            return Binding(name, resource, seconds, float(self.wires.capacities[worst]), (), 0)
+        found = self.wires.capped(pattern)
         if worst >= 0:
             entries = np.flatnonzero(found.resources == worst)
             flows = np.unique(np.searchsorted(found.offsets, entries, side="right") - 1)
@@ -99,10 +120,10 @@ class Steps:
             slowness = self.wires.loads(pattern) / self.wires.capacities
             alike = int((slowness >= slowness[worst] * (1 - SAME)).sum())
         else:
-            flows = np.flatnonzero(found.path_class == -1 - worst)
+            flows = np.flatnonzero((found.path_class == -1 - worst) & np.isfinite(found.cap_Bps))
             capacity, alike = float(found.cap_Bps[flows[0]]), 1
         shown = tuple((int(pattern.source[i]), int(pattern.target[i])) for i in flows[:FLOWS_SHOWN])
-        return Binding(name, worst if worst >= 0 else None, seconds, capacity, shown, len(flows), alike)
+        return Binding(name, resource, seconds, capacity, shown, len(flows), alike)
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:

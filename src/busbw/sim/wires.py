@@ -1,14 +1,14 @@
 """Flows on a machine: their routes, what they load, and when the last of a pattern has ended.
 
-A message pays its latency first and loads its wires then, for its bytes and `Costs.half_rate_bytes` more. Rates are
-max-min fair at every moment. Equal flows that begin together (a lockstep step) end with those on the fullest wire, so
+A message loads its wires for its bytes and `Costs.half_rate_bytes` more, and arrives its latency after the last byte has left.
+Rates are max-min fair at every moment. Equal flows that begin together (a lockstep step) end with those on the fullest wire, so
 that their time is latency + bytes x max(flows / capacity); any others are followed from event to event.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ SAME = 1e-9
 """Times and sizes that differ by less, relatively, are the same."""
 MANY_EVENTS, ROUGHLY = 300, 1e-3
 """After so many events flows that end within this share of the time that has passed are counted together."""
+MOST_KEPT = 3_000_000
+"""Numbers in tables of routes, and of loads, that are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +62,19 @@ class Wires:
         """The routes of a pattern's flows; `latency_s` holds `Costs.message_s` too."""
         key = _key(pattern.source, pattern.target)
         if key not in self._routes:
-            if len(self._routes) > 64 and len(pattern.source) > 10_000:
-                self._routes.clear()  # large tables are not collected without end
+            if sum(len(routes.resources) for routes in self._routes.values()) > MOST_KEPT:
+                self._routes.clear()
             self._routes[key] = self._find(pattern.source, pattern.target)
         return self._routes[key]
+
+    def capped(self, pattern: Pattern) -> Routes:
+        """The routes, where flows that are added at their target have the cap of those, too."""
+        found = self.routes(pattern)
+        limits = np.array([self.topology.policy(name).adding_cap_Bps for name in PATH_CLASSES])
+        if np.isinf(limits).all() or not pattern.reduces.any():
+            return found
+        limit = np.where(pattern.reduces & (pattern.target != NETWORK), limits[found.path_class], np.inf)
+        return replace(found, cap_Bps=np.minimum(found.cap_Bps, limit))
 
     def _find(self, source: Ints, target: Ints) -> Routes:
         topology = self.topology
@@ -98,7 +109,7 @@ class Wires:
         """[resources] share of S that a step of the pattern puts on each (all pairs: on average)."""
         key = _key(pattern.source, pattern.target, pattern.share)
         if key not in self._loads:
-            if len(self._loads) > 64 and len(pattern.source) > 10_000:
+            if len(self._loads) * len(self.capacities) > MOST_KEPT:
                 self._loads.clear()
             found = self.routes(pattern)
             weight = np.repeat(pattern.share, np.diff(found.offsets))
@@ -109,7 +120,7 @@ class Wires:
         """One step of the pattern, where S is `size_bytes`."""
         if len(pattern.source) == 0:
             return Step(0.0, 0.0, 0.0, NO_WIRE, True)
-        found = self.routes(pattern)
+        found = self.capped(pattern)
         sizes = pattern.share * size_bytes
         amount = sizes + self.topology.costs.half_rate_bytes
         alike = _alike(pattern.share) and _alike(found.latency_s) and _alike(found.cap_Bps)
@@ -137,42 +148,25 @@ class Wires:
         return Step(reduced, latency, reduced - time_s, binding, True)
 
     def _events(self, found: Routes, amount: Floats) -> tuple[Floats, str]:
-        """[flows] when each flow ends."""
+        """[flows] when each flow has arrived."""
         left = amount.astype(np.float64, copy=True)
-        starts = found.latency_s
-        ends = np.full(len(left), np.inf)
-        empty = (np.diff(found.offsets) == 0) & np.isinf(found.cap_Bps)
-        ends[empty] = starts[empty]
-        waiting = np.unique(starts[~empty])
-        now, index, events, slack, note = 0.0, 0, 0, SAME, ""
-        running = np.zeros(len(left), np.bool_)
-        done = empty.copy()
-        while not done.all():
-            if not running.any():
-                now = float(waiting[index])
-            while index < len(waiting) and waiting[index] <= now * (1 + SAME):
-                index += 1
-            running = ~done & (starts <= now * (1 + SAME))
+        ends = np.zeros(len(left))
+        running = (np.diff(found.offsets) > 0) | np.isfinite(found.cap_Bps)
+        now, events, slack, note = 0.0, 0, SAME, ""
+        while running.any():
             flows = np.flatnonzero(running)
             rates = self._rates(found, flows)
-            until = float((left[flows] / rates).min())
-            if index < len(waiting) and float(waiting[index]) - now < until * (1 - SAME):
-                until = float(waiting[index]) - now
-                left[flows] -= rates * until
-                now = float(waiting[index])
-                running = ~done & (starts <= now * (1 + SAME))
-                continue
+            needed = left[flows] / rates
+            until = float(needed.min())
             events += 1
             if events == MANY_EVENTS:
                 slack, note = ROUGHLY, f"ends within {ROUGHLY:.1%} of each other are counted together"
-            ending = left[flows] / rates <= until + slack * (now + until)
+            ending = needed <= until + slack * (now + until)
+            ends[flows[ending]] = now + needed[ending]
             left[flows] -= rates * until
             now += until
-            # Those that are counted together end when they would have at their rates, or else a little late.
-            ends[flows[ending]] = now + np.maximum(left[flows[ending]], 0.0) / rates[ending]
-            done[flows[ending]] = True
-            running = ~done & (starts <= now)
-        return ends, note
+            running[flows[ending]] = False
+        return ends + found.latency_s, note
 
     def _rates(self, found: Routes, flows: Ints) -> Floats:
         lengths = np.diff(found.offsets)
@@ -204,7 +198,7 @@ def _key(*arrays: np.ndarray) -> bytes:
 
 def _alike(values: Floats) -> bool:
     low, high = float(values.min()), float(values.max())
-    return low == high or high - low <= SAME * abs(high)
+    return low == high or (high < np.inf and high - low <= SAME * abs(high))
 
 
 def _after_reducing(pattern: Pattern, ends: Floats, sizes: Floats, gamma: float) -> float:

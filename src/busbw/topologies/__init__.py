@@ -9,7 +9,7 @@ from pathlib import Path
 from busbw.core.log_text import LogText
 from busbw.core.topology import Topology
 from busbw.errors import FileError
-from busbw.topologies.preset import FAMILIES, Parameter, Preset, find_preset, presets
+from busbw.topologies.preset import FAMILIES, Parameter, Preset, all_presets, find_preset
 from busbw.topologies.reading import TOPOLOGY_FORMATS, Description, TopologyFormat
 from busbw.topologies.spec import EXPRESSION, read_spec
 
@@ -20,12 +20,12 @@ __all__ = [
     "Parameter",
     "Preset",
     "TopologyFormat",
+    "all_presets",
     "describe_file",
     "describe_text",
     "describe_this",
     "find_preset",
     "is_file",
-    "presets",
     "read_spec",
     "read_topology",
 ]

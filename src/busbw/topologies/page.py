@@ -101,7 +101,7 @@ def page(topology: Topology, said: Sequence[str] = ()) -> str:
     lines += ["", "links", *_link_lines(topology)]
     lines += ["", *_path_lines(topology), "", *_class_lines(topology)]
     lines += ["", *(f"note: {note}" for note in topology.notes)] if topology.notes else []
-    return "\n".join(lines) + "\n"
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def _counts(topology: Topology) -> dict[str, int]:

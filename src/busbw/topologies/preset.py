@@ -124,16 +124,16 @@ FAMILIES: Registry[tuple[Preset, ...]] = Registry("busbw.topologies.presets", "P
 
 
 @lru_cache(maxsize=1)
-def presets() -> Mapping[str, Preset]:
+def all_presets() -> Mapping[str, Preset]:
     """Every preset by name, in alphabetical order."""
     found = {preset.name: preset for family in FAMILIES for preset in family}
     return dict(sorted(found.items()))
 
 
 def find_preset(name: str) -> Preset:
-    """A preset by name; UsageError with the close matches. `_` and capitals are as good as `-`."""
-    known = presets()
-    wanted = name.lower().replace("_", "-")
+    """A preset by name; UsageError with the close matches. `_`, capitals and hgx- are as good as `-` and dgx-."""
+    known = all_presets()
+    wanted = name.lower().replace("_", "-").replace("hgx-", "dgx-")
     if wanted not in known:
         raise UsageError(
             f"unknown topology {name!r}: neither a file nor a preset ({', '.join(known)}){close_matches(wanted, known)}"

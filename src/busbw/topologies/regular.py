@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from busbw.core.topology import BASES, DEVICE_KINDS, LINK_KINDS, Ints, Topology
+from busbw.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +100,12 @@ def machine(
 def kinds_of(*runs: tuple[str, int]) -> npt.NDArray[np.int8]:
     """A column of device kinds from runs of (kind, count)."""
     return np.concatenate([np.full(count, DEVICE_KINDS.index(kind), np.int8) for kind, count in runs])
+
+
+def must_be_direct(topology: Topology, path_class: str) -> None:
+    """UsageError where a path policy sends traffic through CPUs or memory that the machine has not got."""
+    via = topology.policy(path_class).via
+    if via != "direct":
+        raise UsageError(
+            f"topology {topology.name}: {path_class} traffic goes via {via}, but its GPUs have no {via} beside them"
+        )

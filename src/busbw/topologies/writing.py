@@ -41,6 +41,8 @@ def to_toml(topology: Topology) -> str:
         lines += ["", f"[paths.{name}]", f"via = {_string(policy.via)}"]
         if not math.isinf(policy.cap_Bps):
             lines.append(f"cap = {_rate(policy.cap_Bps)}")
+        if not math.isinf(policy.adding_cap_Bps):
+            lines.append(f"adding_cap = {_rate(policy.adding_cap_Bps)}")
         lines += [f"latency = {_time(policy.latency_s)}", f"basis = {_string(policy.basis)}"]
     costs = topology.costs
     lines += ["", "[costs]", f"launch = {_time(costs.launch_s)}", f"message = {_time(costs.message_s)}"]

@@ -11,7 +11,7 @@ from busbw.core.trace import Trace
 from busbw.errors import UsageError
 from busbw.traces.bills import bills_of
 from busbw.traces.reader import read_file, read_traces
-from busbw.traces.waiting import compare_ranks
+from busbw.traces.waiting import align_by_ends, compare_ranks
 
 if TYPE_CHECKING:
     from busbw.traces.live.capture import Capture
@@ -25,7 +25,7 @@ def capture(output: str | Path | None = None, steps: str | range | None = None, 
     Afterwards `bill.lines` are the lines of a usual step as this rank pays it, `bill.bills` has every step. `output`
     is a folder in which each rank appends to its own file (`busbw capture FOLDER` prints it, all ranks together).
     `steps` keeps only those, such as "10:20". `times` says which calls are timed: "sampled" (the first steps, then each
-    sixteenth), "all" or "none". Needs torch.
+    32nd), "all" or "none". Needs torch.
     """
     from busbw.traces.live.capture import Capture
 
@@ -40,6 +40,8 @@ def job_bills(paths: Iterable[str | Path], steps: range | None = None) -> dict[i
 def bills_of_traces(traces: Iterable[Trace], steps: range | None = None) -> dict[int, Bills]:
     """The bills by rank of a job's traces."""
     job = tuple(traces)
+    if any(trace.facts.get("clock") == "profiler" for trace in job):
+        job = align_by_ends(job)
     timings, notes = compare_ranks(job)
     return {trace.rank: bills_of(trace, timings[trace.rank], steps, notes) for trace in job}
 

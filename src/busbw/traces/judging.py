@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from busbw.core.bill import Bill, Line, Totals, totals
-from busbw.core.call import Call
+from busbw.core.call import UNKNOWN_COLLECTIVE, Call
 from busbw.core.cost_model import Estimate
 from busbw.errors import UsageError
 from busbw.units import format_size, format_time
@@ -67,7 +67,9 @@ class Advice:
 
 def judge(lines: Iterable[Line], profile: Profile | None) -> tuple[Judged, ...]:
     """Each line with what the profile expects of it."""
-    return tuple(Judged(line, _expected(line.call, profile)) for line in lines)
+    return tuple(
+        Judged(line, None if line.notes.get("size") == "unknown" else _expected(line.call, profile)) for line in lines
+    )
 
 
 def sums(lines: Iterable[Line], key: Callable[[Line], str]) -> dict[str, Totals]:
@@ -82,6 +84,8 @@ def sums(lines: Iterable[Line], key: Callable[[Line], str]) -> dict[str, Totals]
 def size_class(line: Line) -> str:
     """The range of sizes that a line falls into, in steps of 16."""
     size = line.call.size_bytes
+    if line.notes.get("size") == "unknown":
+        return "not known"
     if size == 0:
         return "no data"
     power = int(math.log2(size)) // 4 * 4
@@ -104,7 +108,12 @@ def _join_small(lines: Sequence[Line], profile: Profile | None) -> Iterator[Advi
     alike: dict[tuple[Any, ...], list[Line]] = {}
     for line in lines:
         call = line.call
-        if call.kind.moves_data and call.collective != "send_recv_one_way" and call.world_size > 1:
+        if (
+            call.collective != UNKNOWN_COLLECTIVE
+            and call.size_bytes
+            and call.collective != "send_recv_one_way"
+            and call.world_size > 1
+        ):
             alike.setdefault((call.collective, call.dtype, call.redop, call.root, line.group, line.phase), []).append(
                 line
             )
@@ -262,7 +271,7 @@ _RULES = (
 
 
 def _expected(call: Call, profile: Profile | None) -> Estimate | None:
-    if profile is None or call.world_size < 2:
+    if profile is None or call.world_size < 2 or call.collective == UNKNOWN_COLLECTIVE:
         return None
     try:
         return profile.estimate(call)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw.core.trace import FORMAT_VERSION, CallKind, ClockPoint, Group, Mark, RecordedCall, Trace
+from busbw.core.call import is_whole
+from busbw.core.trace import FORMAT_VERSION, CallKind, ClockPoint, Group, KindsBySize, Mark, RecordedCall, Trace
 from busbw.errors import BusbwError, FileError
 
 _NOT_A_LINE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, BusbwError)
@@ -47,12 +48,27 @@ def read_traces(paths: Iterable[str | Path]) -> tuple[Trace, ...]:
 
 
 def read_file(path: str | Path) -> tuple[Trace, ...]:
-    """The traces of one file: of one rank, or of several that were merged. FileError names the line that breaks it."""
+    """The traces of one file: a capture of one rank, or of several merged; a profiler's trace; a flight recorder's dump.
+
+    FileError names what is wrong with it, and the line of a capture.
+    """
+    from busbw.traces import flight_recorder, kineto
+
+    name = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        data = Path(path).read_bytes()
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
-    return parse_traces(text, str(path))
+    data = kineto.unpack(data, name)
+    if data[:1] == b"\x80":
+        raise FileError(f"{path}: {flight_recorder.PICKLE}")
+    head = data[:4096].lstrip()
+    if head.startswith((b"{", b"[")) and not head.startswith(b'{"type"'):
+        if flight_recorder.is_dump(data):
+            return (flight_recorder.read(data, name),)
+        if b'"type": "capture"' not in head:
+            return (kineto.read(data, name),)
+    return parse_traces(data.decode("utf-8", "replace"), name)
 
 
 def parse_traces(text: str, file_name: str) -> tuple[Trace, ...]:
@@ -139,20 +155,25 @@ class _Parts:
             if start:
                 self.calls[sequence][2] = start[0]
         else:
-            sequence, kind, segment, start, end = line
+            sequence, kind, segment, start, end, *sizes = line
             self.kinds[kind], int(segment), int(start), int(sequence)
-            self.calls[sequence] = [kind, segment, start, end]
+            if sizes:
+                size, sent = sizes
+                if not (is_whole(size) and is_whole(sent)):
+                    raise ValueError(f"S {size!r} and bytes sent {sent!r} must be whole numbers of 0 or more")
+            self.calls[sequence] = [kind, segment, start, end, *sizes]
 
     def trace(self, file_name: str) -> Trace:
-        header = self.header
+        header, kinds = self.header, KindsBySize(self.kinds)
         calls = []
         for sequence in sorted(self.calls):
-            kind, segment, start, end = self.calls[sequence]
+            kind, segment, start, end, *sizes = self.calls[sequence]
             assert kind is not None
             assert segment is not None
             assert start is not None
             ended = None if end is None else end / 1e9
-            calls.append(RecordedCall(sequence, self.kinds[kind], segment, start / 1e9, ended))
+            words = kinds.get(kind, [size for size in sizes if size is not None])
+            calls.append(RecordedCall(sequence, words, segment, start / 1e9, ended))
         notes = list(self.notes)
         if self.end is None:
             notes.append(

@@ -39,7 +39,8 @@ def steps_of(trace: Trace) -> list[tuple[int, RecordedCall]]:
     own = [mark.sequence for mark in trace.marks if mark.what == "step"]
     if own:
         return [(bisect_right(own, call.sequence) - 1, call) for call in trace.calls]
-    steps = step_of_segment(trace.marks)
+    first = int(trace.facts.get("first_step", 0))  # a profiler's window begins in the middle of a job
+    steps = {segment: first + step for segment, step in step_of_segment(trace.marks).items()}
     return [
         (CONSTRUCTOR if call.kind.phase == "constructor" else steps.get(call.segment, call.segment), call)
         for call in trace.calls

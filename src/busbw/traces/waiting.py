@@ -13,13 +13,14 @@ the wait, and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.core.call import Call
-from busbw.core.trace import RecordedCall, Trace
+from busbw.core.trace import ClockPoint, RecordedCall, Trace
 
 _LANES = {"gloo": 2}
 """Calls of one group that run side by side; 1 for backends that are not listed."""
+_ROOTED = frozenset(("broadcast", "scatter", "gather", "reduce"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,41 @@ def compare_ranks(traces: Sequence[Trace]) -> tuple[dict[int, dict[int, Timing]]
             notes.append(note)
     _compare_messages(traces, clocks, found)
     return found, notes
+
+
+def align_by_ends(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    """Traces on one clock, from what they share: a call that needs all ranks ends on all at nearly the same time.
+
+    For files of profilers, whose clocks nobody compared. The offset to the first trace is the median difference of ends; how
+    far it can be off, the middle half of them. Left alone where fewer than three calls can be matched.
+    """
+    if len(traces) < 2:
+        return tuple(traces)
+    first = _ends(traces[0])
+    aligned = [replace(traces[0], clock=(ClockPoint(0.0, 0.0, 0.0),))]
+    for trace in traces[1:]:
+        own = _ends(trace)
+        differences = sorted(first[key] - own[key] for key in first.keys() & own.keys())
+        if len(differences) >= 3:
+            quarter = len(differences) // 4
+            spread = (differences[-1 - quarter] - differences[quarter]) / 2
+            trace = replace(trace, clock=(ClockPoint(0.0, differences[len(differences) // 2], spread),))
+        aligned.append(trace)
+    return tuple(aligned)
+
+
+def _ends(trace: Trace) -> dict[tuple[tuple[int, ...], int, str], float]:
+    """End by (group, how many calls of it came before, what)."""
+    turns: dict[tuple[int, ...], int] = {}
+    ends: dict[tuple[tuple[int, ...], int, str], float] = {}
+    for call in trace.calls:
+        ranks, collective = call.kind.group.ranks, call.kind.call.collective
+        if len(ranks) < 2 or collective == "send_recv_one_way":
+            continue
+        turns[ranks] = turns.get(ranks, 0) + 1
+        if call.end_s is not None and collective not in _ROOTED:
+            ends[ranks, turns[ranks], collective] = call.end_s
+    return ends
 
 
 def _compare(

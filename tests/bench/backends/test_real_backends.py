@@ -88,3 +88,52 @@ def test_ranks_with_other_arguments_are_refused_before_timing(tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "was started with other arguments than rank 0" in done.stderr
+
+
+# All ways of moving data: a ring, pipelines, exchanges, packed messages, scratch, channels, all at once.
+BY_SCHEDULE = (
+    "ring(order=0-2-1-3)",
+    "double_binary_tree",
+    "recursive_halving_doubling",
+    "bruck",
+    "multi_ring",
+    "direct",
+)
+OPS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "gather")
+
+
+@needs_torch
+def test_gloo_carries_schedules_out_with_right_data_at_4_ranks() -> None:
+    results = busbw.measure(
+        OPS, [24, 40_000], [4], backend="gloo", iters=2, warmup=1, sched="batch", algorithms=BY_SCHEDULE, roots=(1,)
+    )
+    assert {row.labels["schedule"] for row in results.measurements} == set(BY_SCHEDULE)
+    assert {row.call.collective for row in results.measurements} == set(OPS)
+    assert all(row.wrong == 0 for row in results.measurements)
+
+
+@needs_mpi
+def test_mpi_carries_schedules_out_with_right_data_beside_its_own() -> None:
+    ways = ("own", "ring", "bruck", "centralised")
+    results = busbw.measure(OPS, [24, 40_000], [2], backend="mpi", iters=2, warmup=1, algorithms=ways, loop="python")
+    assert {row.labels.get("schedule", "own") for row in results.measurements} == set(ways)
+    assert all(row.wrong == 0 for row in results.measurements)
+    everywhere = {row.call for row in results.measurements if row.labels.get("schedule", "own") == "own"}
+    assert {row.call for row in results.measurements} <= everywhere
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["bfloat16", "int32"])
+def test_gloo_schedules_add_other_types(dtype: str) -> None:
+    results = busbw.measure(
+        ["all_reduce"],
+        [1000],
+        [2],
+        backend="gloo",
+        iters=2,
+        warmup=1,
+        sched="batch",
+        algorithms=("ring",),
+        dtypes=(dtype,),
+    )
+    assert [row.wrong for row in results.measurements] == [0]

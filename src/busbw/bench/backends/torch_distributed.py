@@ -266,6 +266,12 @@ class TorchBackend(Backend):
 
         return issue
 
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """As the base's. NCCL joins all ranks at its first call, and a schedule's first round may not have them all."""
+        if self.is_gpu:
+            self.dist.barrier(group=group.handle)
+        return super().prepare_schedule(item, send, recv, group)
+
     def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
         """torch's; on a GPU a kernel on the stream that the calls follow."""
         combine = getattr(self.torch, _COMBINERS[redop])

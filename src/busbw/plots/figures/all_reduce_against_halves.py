@@ -19,7 +19,7 @@ from busbw.units import format_size
 
 X = Axis("message size S", "size", "log2")
 TIME = Axis("time", "time", "log")
-DIFFERENCE = Axis("(reduce_scatter + all_gather) / all_reduce - 1", "share")
+DIFFERENCE = Axis("(RS + AG) / AR - 1", "share")
 CLOSE = 0.10
 """Differences below this count as none, unless the rows themselves are known better or worse."""
 
@@ -66,6 +66,8 @@ def find_halves(evidence: Evidence) -> dict[tuple[str, int], tuple[Halves, ...]]
 
 def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
     """Two panels: the times, and how much more the halves take; one line an N."""
+    if options.collectives and "all_reduce" not in options.collectives:
+        raise UsageError("all_reduce_against_halves: shows all_reduce and its halves, which --op leaves out")
     chosen = select(measurements, FigureOptions(world_sizes=options.world_sizes))
     rows = [row for row in chosen if row.call.collective in ("all_reduce", "reduce_scatter", "all_gather")]
     found = find_halves(Evidence(rows, Facts()))
@@ -80,14 +82,14 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
         label, colour = f"N = {n} {variant}".rstrip(), f"N={n}"
         x = tuple(float(half.size_bytes) for half in sizes)
         whole, both = (tuple(getattr(half, name) for half in sizes) for name in ("whole_s", "both_s"))
-        times.append(Series(f"AR, {label}", x, whole, colour, variant=2 * index))
-        times.append(Series(f"RS + AG, {label}", x, both, colour, variant=2 * index + 1))
+        times.append(Series(f"AR {label}", x, whole, colour, variant=2 * index))
+        times.append(Series(f"RS + AG {label}", x, both, colour, variant=2 * index + 1))
         differences.append(_difference(label, colour, index, sizes))
     return Chart(
         "All-reduce against its two halves",
         "A ring all-reduce is a reduce-scatter, then an all-gather: as many bytes, but two calls pay two launches.",
         (
-            Panel("all-reduce (AR), and both halves (RS + AG)", X, TIME, tuple(times)),
+            Panel("AR, and RS + AG", X, TIME, tuple(times)),
             Panel(
                 "how much longer the halves take",
                 X,

@@ -1,7 +1,6 @@
 """Gradient sync of a model over the size of its buckets: what latency and what bytes cost, from one call a tensor to one in all.
 
-Buckets are filled as PyTorch's DDP fills them: in the order in which gradients arrive, closed once they reach the limit,
-1 MiB for the first. Calls are counted one after the other; how much of them hides behind backward is another question.
+Buckets are filled as PyTorch's DDP fills them: in the order in which gradients arrive, closed once they reach the limit. Calls are counted one after the other; how much of them hides behind backward is another question.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from busbw.core.plan import Model
     from busbw.costs.curve import CurveFit
 
-FIRST_BUCKET_BYTES = 1 * MIB
-"""DDP's first bucket is smaller, so that it leaves early."""
+FIRST_BUCKET_BYTES, DEFAULT_BUCKET_BYTES = 1 * MIB, 25 * MIB
+"""DDP's own limits; its first bucket is smaller, so that it leaves early. An explicit limit is that of all buckets."""
 Y = Axis("time of all calls of a step", "time")
 PER_OCTAVE = 2
 
@@ -51,7 +50,8 @@ def buckets(sizes: Sequence[int], limit_bytes: float) -> list[int]:
     from busbw.pricing.stream import tensors_by_limit
 
     limit = max(1, round(limit_bytes))
-    filled = tensors_by_limit([("", size) for size in sizes], [min(FIRST_BUCKET_BYTES, limit), limit], in_order=True)
+    limits = [FIRST_BUCKET_BYTES, limit] if limit == DEFAULT_BUCKET_BYTES else [limit]
+    filled = tensors_by_limit([("", size) for size in sizes], limits, in_order=True)
     return [sum(sizes[i] for i in members) for members in filled]
 
 
@@ -65,6 +65,8 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
     """One panel for each line of all_reduce: seconds of latency and of bytes, stacked, over the limit of a bucket."""
     from busbw.pricing.readers import read_model
 
+    if options.collectives and "all_reduce" not in options.collectives:
+        raise UsageError("bucketed_sync: shows all_reduce alone, which --op leaves out")
     rows = select(measurements, FigureOptions(world_sizes=options.world_sizes))
     lines = [line for line in make_lines(rows) if line.collective == "all_reduce"]
     fits = [(line, fit) for line in lines if (fit := fit_line(line)) is not None and _is_whole(fit)]

@@ -11,7 +11,7 @@ from busbw.core.measurement import Mark, Measurement, Results, Run
 from busbw.errors import UsageError
 from busbw.plots.chart import Axis, Band, Chart, MarkedPoint, Panel, ReferenceLine, Series
 from busbw.plots.figure import Figure, FigureOptions
-from busbw.plots.lines import collective_order, count, left_out, select
+from busbw.plots.lines import collective_order, count, has_bandwidth, left_out, select
 
 X = Axis("message size S", "size", "log2")
 WIDEST = 4.0
@@ -27,14 +27,13 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
     if len(files) != 2:
         held = f"these rows are of {count(len(files), 'file')}" if files else "these rows are of no file"
         raise UsageError(f"ratio_of_runs: takes the rows of two files, the one before and the one after; {held}")
-    a, b = (tuple(row for row in rows if row.source is not None and row.source.file == file) for file in files)
+    drawable = [row for row in rows if row.source is not None and has_bandwidth(row)]
+    a, b = (tuple(row for row in drawable if row.source is not None and row.source.file == file) for file in files)
     try:
         found = compare(Results(Run(), a), Results(Run(), b))
     except UsageError as error:
         raise UsageError(f"ratio_of_runs: {error}") from error
-    drawn = [row for row in found.rows if row.call.size_bytes > 0]
-    if not drawn:
-        raise UsageError("ratio_of_runs: the two files share no row that moves data")
+    drawn = found.rows
     names = [PurePath(file).name for file in files]
     if names[0] == names[1]:
         names = files

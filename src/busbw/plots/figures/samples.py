@@ -20,7 +20,7 @@ X = Axis("message size S", "size", "log2")
 MOST_RANKS = 8
 """Ranks of one row that are drawn; of more, the slowest and others evenly."""
 MOST_SAMPLES = 48
-"""Samples of one rank and row that are drawn; of more, evenly chosen ones."""
+"""Samples of one rank and row that are drawn; of more, the least and the largest of each stretch."""
 MOST_PANELS = 6
 SHOWN = 0.98
 """The share of all samples that the y axis holds; the others stand at its edge."""
@@ -38,7 +38,14 @@ def build(measurements: Sequence[Measurement], options: FigureOptions) -> Chart:
     chosen = sorted(groups, key=lambda group: -_restlessness(group[1]))[:MOST_PANELS]
     shown = [group for group in groups if group in chosen]
     strips = {line: tuple(_strips(members)) for line, members in shown}
-    values = sorted(y for parts in strips.values() for strip in parts for y in strip.y)
+    values = sorted(
+        sample / row.time_s
+        for _, members in shown
+        for row in members
+        if row.samples is not None
+        for rank in row.samples.per_rank_s
+        for sample in rank
+    )
     low, high = _limits(values)
     axis = Axis("time / the row's time", "ratio", least=low, most=high)
     panels = tuple(
@@ -87,7 +94,7 @@ def _strips(rows: Sequence[Measurement]) -> Iterable[Strip]:
                 for sample in row.samples.per_rank_s[rank]
             )
             if values:
-                yield Strip(f"rank {rank}", float(size), _evenly(values, MOST_SAMPLES), f"rank={rank}", marks)
+                yield Strip(f"rank {rank}", float(size), _thinned_out(values), f"rank={rank}", marks)
                 marks = ()  # one ring a size
 
 
@@ -97,13 +104,19 @@ def _ranks(rows: Sequence[Measurement]) -> list[int]:
     if most <= MOST_RANKS:
         return list(range(most))
     slowest = next((row.summary.slowest_rank for row in rows if row.summary is not None), 0)
-    return sorted({*_evenly(tuple(range(most)), MOST_RANKS - 1), slowest})
+    return sorted({*(round(i * (most - 1) / (MOST_RANKS - 2)) for i in range(MOST_RANKS - 1)), slowest})
 
 
-def _evenly(values: tuple[float, ...] | tuple[int, ...], most: int) -> tuple[int, ...] | tuple[float, ...]:
-    if len(values) <= most:
+def _thinned_out(values: tuple[float, ...]) -> tuple[float, ...]:
+    """The least and the largest of each of 24 stretches, in their order: no outlier is lost."""
+    if len(values) <= MOST_SAMPLES:
         return values
-    return tuple(values[round(i * (len(values) - 1) / (most - 1))] for i in range(most))
+    kept: list[int] = []
+    stretches = MOST_SAMPLES // 2
+    for i in range(stretches):
+        places = range(i * len(values) // stretches, (i + 1) * len(values) // stretches)
+        kept += sorted((min(places, key=values.__getitem__), max(reversed(places), key=values.__getitem__)))
+    return tuple(values[place] for place in kept)
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
@@ -122,7 +135,9 @@ def _thinned(groups: Sequence[tuple[Line, Sequence[Measurement]]]) -> tuple[str,
     if ranks > MOST_RANKS:
         notes.append(f"Of {ranks} ranks the slowest and others evenly are drawn.")
     if samples > MOST_SAMPLES:
-        notes.append(f"Of up to {samples} samples a row, {MOST_SAMPLES} are drawn for each rank, evenly chosen.")
+        notes.append(
+            f"Of up to {samples} samples a row and rank {MOST_SAMPLES} are drawn: the least and the largest of each stretch."
+        )
     return tuple(notes)
 
 

@@ -17,10 +17,10 @@ function bucketCalls(scheme, bytes, bucket) {
 }
 
 /** Sums over calls; the ends of the interval are added as well, as if all calls were off in the same direction. */
-function priceCalls(model, n, calls, groupOf = () => null) {
+function priceCalls(model, n, calls, group = () => null) {
   const sum = { seconds: 0, low: 0, high: 0, latency: 0, bandwidth: 0, calls: 0, extrapolates: [] };
   for (const { op, size, count } of calls) {
-    const one = model.estimate(op, n, size, groupOf(op));
+    const one = model.estimate(op, n, size, group(op));
     for (const name of ["seconds", "low", "high", "latency", "bandwidth"]) sum[name] += count * one[name];
     sum.calls += count;
     sum.extrapolates.push(...one.extrapolates.map((why) => `${op} of ${formatSize(size)}: ${why}`));
@@ -78,15 +78,27 @@ function fillSelect(select, choices) {
   if (choices.some(([value]) => value === before)) select.value = before;
 }
 
-/** Groups of settings by what differs between them; the first choice leaves it to the model. */
+/** The settings in which curves of one op and N differ, each combination with a name; the first choice leaves it to the model. */
 function settingChoices(model) {
-  const all = [...new Map(model.curves.map((curve) => [settingsText(curve.settings), curve.settings])).entries()];
-  if (all.length < 2) return [["", "all rows"]];
-  const names = [...new Set(all.flatMap(([, settings]) => Object.keys(settings)))].filter(
-    (name) => new Set(all.map(([, settings]) => settings[name])).size > 1,
+  const groups = model.ops.map((op) => [...model.groups(op).values()].map((byWorld) => [...byWorld.values()][0].settings));
+  const names = [...new Set(groups.flat().flatMap((settings) => Object.keys(settings)))].filter((name) =>
+    groups.some((own) => new Set(own.map((settings) => settings[name])).size > 1),
   );
-  const words = (settings) => names.filter((name) => name in settings).map((name) => `${name} ${settings[name]}`).join(", ");
-  return [["", "those with the most rows"], ...all.map(([key, settings]) => [key, words(settings) || "the others"])];
+  if (names.length === 0) return [["", "all rows"]];
+  const words = (settings) => names.filter((name) => name in settings).map((name) => `${name} ${settings[name]}`).join(", ") || "the others";
+  const chosen = new Map(groups.flat().map((settings) => [words(settings), names.map((name) => [name, settings[name] ?? null])]));
+  return [["", "those with the most rows"], ...[...chosen].map(([text, pairs]) => [JSON.stringify(pairs), text])];
+}
+
+/** The group of an op's curves that has the chosen settings; null leaves it to the model. */
+function groupOf(model, op, choice) {
+  if (!choice) return null;
+  const pairs = JSON.parse(choice);
+  for (const [key, byWorld] of model.groups(op)) {
+    const { settings } = [...byWorld.values()][0];
+    if (pairs.every(([name, value]) => (settings[name] ?? null) === value)) return key;
+  }
+  return null;
 }
 
 /** A whole number of ranks, or a sentence. */
@@ -96,18 +108,19 @@ function readRanks(id) {
   return n;
 }
 
-function showCall(model, group) {
+function showCall(model, choice) {
   const output = byId("calc-result");
   try {
+    const group = groupOf(model, byId("calc-op").value, choice);
     const [op, n, size] = [byId("calc-op").value, readRanks("calc-n"), parseSize(byId("calc-size").value)];
     byId("calc-slider").value = String(Math.log2(size));
-    const price = model.estimate(op, n, size, group || null);
+    const price = model.estimate(op, n, size, group);
     const factor = model.factor(op, n);
     const rates = n > 1 && price.seconds > 0 ? [["algbw", formatRate(size / price.seconds)], ["busbw", formatRate((size / price.seconds) * factor)]] : [];
     showPrice(output, price, [["S", `${formatSize(size)} (${size.toLocaleString("en")} B)`], ...rates]);
     showWarnings(byId("calc-warnings"), price.extrapolates);
-    byId("calc-basis").textContent = basis(model, op, n, group || null);
-    if (n > 1) drawShares(byId("calc-shares"), model, op, n, size, group || null);
+    byId("calc-basis").textContent = basis(model, op, n, group);
+    if (n > 1) drawShares(byId("calc-shares"), model, op, n, size, group);
     byId("calc-shares").hidden = n === 1;
   } catch (error) {
     output.replaceChildren(element("p", { class: "refused" }, error.message));
@@ -204,19 +217,19 @@ function drawParts(holder, parts, now, least, most, how) {
   });
 }
 
-function showSync(model, group) {
+function showSync(model, choice) {
   if (byId("sync").hidden) return;
   const output = byId("sync-result");
-  const groupOf = (op) => (group && model.groups(op).has(group) ? group : null);
+  const group = (op) => groupOf(model, op, choice);
   try {
     const [scheme, n] = [byId("sync-scheme").value, readRanks("sync-n")];
     const bytes = parseCount(byId("sync-parameters").value) * Number(byId("sync-dtype").value);
     const bucket = Math.min(parseSize(byId("sync-bucket").value), bytes);
-    const price = priceCalls(model, n, bucketCalls(scheme, bytes, bucket), groupOf);
+    const price = priceCalls(model, n, bucketCalls(scheme, bytes, bucket), group);
     showPrice(output, price, [["calls a step", price.calls.toLocaleString("en")], ["bytes", formatSize(bytes)]]);
     showWarnings(byId("sync-warnings"), price.extrapolates);
     byId("sync-curve").hidden = n === 1;
-    if (n > 1) drawBuckets(byId("sync-curve"), model, scheme, n, bytes, bucket, groupOf);
+    if (n > 1) drawBuckets(byId("sync-curve"), model, scheme, n, bytes, bucket, group);
   } catch (error) {
     output.replaceChildren(element("p", { class: "refused" }, error.message));
     showWarnings(byId("sync-warnings"), []);
@@ -224,10 +237,10 @@ function showSync(model, group) {
 }
 
 /** The whole sync over the size of a bucket: small buckets pay latency again and again. */
-function drawBuckets(holder, model, scheme, n, bytes, bucket, groupOf) {
+function drawBuckets(holder, model, scheme, n, bytes, bucket, group) {
   const least = Math.min(bucket, Math.max(bytes / 1024, 1));
   const parts = sizesBetween(least, bytes, 60).flatMap((x) => {
-    const price = priceCalls(model, n, bucketCalls(scheme, bytes, x), groupOf);
+    const price = priceCalls(model, n, bucketCalls(scheme, bytes, x), group);
     return [{ x, part: "latency", seconds: price.latency }, { x, part: "bandwidth", seconds: price.bandwidth }];
   });
   drawParts(holder, parts, bucket, least, bytes, {

@@ -229,33 +229,38 @@ function explorerSpec({ points, curves, labels, x, y, height, title }) {
   return { $schema: "https://vega.github.io/schema/vega-lite/v6.json", height, layer, description: `${title} over message size` };
 }
 
+const SHAPES = {
+  circle: "M0-4a4 4 0 1 0 .01 0z", square: "M-4-4h8v8h-8z", "triangle-up": "M0-5 5 4-5 4z", "triangle-down": "M0 5 5-4-5-4z",
+  diamond: "M0-5 5 0 0 5-5 0z", cross: "M-2-5h4v3h3v4h-3v3h-4v-3h-3v-4h3z", "triangle-right": "M5 0-4 5-4-5z", "triangle-left": "M-5 0 4 5 4-5z",
+};
+
+/** A small picture of what stands for a choice: a line with a colour or dash, and a marker. */
+function drawSwatch(holder, { stroke, dash, marker, fill }) {
+  const make = (name, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+  const svg = make("svg", { viewBox: "-12 -7 24 14", width: 24, height: 14, "aria-hidden": "true" });
+  if (stroke) svg.append(make("path", { d: "M-12 0h24", stroke, "stroke-width": 2, "stroke-dasharray": (dash || []).join(" ") }));
+  if (marker) svg.append(make("path", { d: SHAPES[marker] || SHAPES.circle, fill }));
+  holder.replaceChildren(svg);
+}
+
 /** Beside each choice, what stands for it in the figure: a colour, a dash or a marker. */
 function drawSwatches(state, data, looks, how) {
-  const shapes = { circle: "M0-4a4 4 0 1 0 .01 0z", square: "M-4-4h8v8h-8z", "triangle-up": "M0-5 5 4-5 4z", "triangle-down": "M0 5 5-4-5-4z", diamond: "M0-5 5 0 0 5-5 0z", cross: "M-2-5h4v3h3v4h-3v3h-4v-3h-3v-4h3z", "triangle-right": "M5 0-4 5-4-5z", "triangle-left": "M-5 0 4 5 4-5z" };
+  const orders = { op: data.ops, n: data.world_sizes, run: data.runs.map((run) => run.letter) };
   for (const swatch of document.querySelectorAll("#explorer-controls [data-swatch]")) {
     const [kind, text] = [swatch.dataset.swatch, swatch.dataset.value];
     const value = kind === "n" ? Number(text) : text;
-    const selected = state[`${kind}s`];
+    const selected = orders[kind].filter((each) => state[`${kind}s`].includes(each));
     const look = lookOf(kind, value, looks);
-    const namespace = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(namespace, "svg");
-    for (const [name, content] of [["viewBox", "-12 -7 24 14"], ["width", "24"], ["height", "14"], ["aria-hidden", "true"]]) svg.setAttribute(name, content);
-    const add = (d, attributes) => {
-      const path = document.createElementNS(namespace, "path");
-      path.setAttribute("d", d);
-      for (const [name, content] of Object.entries(attributes)) path.setAttribute(name, content);
-      svg.append(path);
-    };
-    const shown = selected.includes(value);
-    if (shown && kind === how.colour) {
-      add("M-12 0h24", { stroke: `var(${look.var})`, "stroke-width": 2 });
-      add(shapes[look.shape] || shapes.circle, { fill: `var(${look.var})` });
-    } else if (shown && kind === how.dash && how.varying.length > 1) {
-      const order = (kind === "op" ? data.ops : kind === "n" ? data.world_sizes : data.runs.map((run) => run.letter)).filter((each) => selected.includes(each));
-      add("M-12 0h24", { stroke: "var(--ink)", "stroke-width": 2, "stroke-dasharray": data.dashes[order.indexOf(value) % data.dashes.length].join(" ") });
-    } else if (shown && kind === how.shape && how.varying.length > 2) {
-      add(shapes[look.shape] || shapes.circle, { fill: "var(--ink)" });
-    }
-    swatch.replaceChildren(svg);
+    const colour = `var(${look.var})`;
+    if (!selected.includes(value)) drawSwatch(swatch, {});
+    else if (kind === how.colour) drawSwatch(swatch, { stroke: colour, marker: look.shape, fill: colour });
+    else if (kind === how.dash && how.varying.length > 1) {
+      drawSwatch(swatch, { stroke: "var(--ink)", dash: data.dashes[selected.indexOf(value) % data.dashes.length] });
+    } else if (kind === how.shape && how.varying.length > 2) drawSwatch(swatch, { marker: look.shape, fill: "var(--ink)" });
+    else drawSwatch(swatch, {});
   }
 }

@@ -28,7 +28,7 @@ from busbw.core.topology import (
 )
 from busbw.errors import UsageError
 from busbw.topologies.preset import Parameter, Preset
-from busbw.topologies.regular import NumberedNames, RepeatedDetails, kinds_of, machine
+from busbw.topologies.regular import NumberedNames, RepeatedDetails, kinds_of, machine, must_be_direct
 
 _NIC = DEVICE_KINDS.index("nic")
 _NETWORK = PATH_CLASSES.index("network")
@@ -150,7 +150,8 @@ class Cluster:
     def _half_ways(self, template: Topology, gpu: Ints, *, arrives: bool) -> tuple[Ints, Ints]:
         """For each GPU of a host: [flows, hops] links between it and its NIC, padded with -1; the NIC's number."""
         used, which = np.unique(gpu, return_inverse=True)
-        if len(self.ports) == 1 and template.device_count == 1:
+        if template.device_count == 1:
+            must_be_direct(template, "network")
             return np.zeros((len(gpu), 0), np.int64), np.zeros(len(gpu), np.int64)
         graph = graph_of(template)
         ways, ports = [], []
@@ -197,7 +198,7 @@ def build(
     if not len(ports) and host.device_count == 1:
         ports = np.array([0])
     graph = graph_of(host)
-    if not len(ports) or (len(ports) > 1 and any(graph.nic(int(device)) is None for device in host.ranks)):
+    if not len(ports) or (host.device_count > 1 and any(graph.nic(int(device)) is None for device in host.ranks)):
         raise UsageError(
             f"{name}: the host {host.name} has no NIC in reach of its GPUs: give it some, as {_with_nics(host)}"
         )
@@ -273,6 +274,11 @@ def _arrays(
             if shape.rail
             else "a GPU uses the NIC next to it"
         )
+
+    if size > 1:
+        used = len({graph_of(host).nic(int(gpu)) for gpu in host.ranks})
+        if used < len(ports):
+            notes.append(f"{len(ports) - used} of the {len(ports)} NICs of a host carry nothing: each GPU uses one NIC")
 
     def device(index: int) -> str:
         if index >= core:

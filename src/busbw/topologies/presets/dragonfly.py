@@ -14,7 +14,7 @@ from busbw.core.routing import Routes, make_routes
 from busbw.core.topology import PATH_CLASSES, Ints, Topology
 from busbw.errors import UsageError
 from busbw.topologies.preset import Parameter, Preset
-from busbw.topologies.regular import NumberedNames, kinds_of, machine
+from busbw.topologies.regular import NumberedNames, kinds_of, machine, must_be_direct
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class Dragonfly:
 
     def routes(self, topology: Topology, source: Ints, target: Ints) -> Routes:
         """As `Router.routes`, between GPUs."""
+        must_be_direct(topology, "network")
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         group, other = source // (self.gpus * self.switches), target // (self.gpus * self.switches)
         here, there = source // self.gpus % self.switches, target // self.gpus % self.switches

@@ -9,7 +9,7 @@ import numpy as np
 from busbw.core.routing import Routes, make_routes
 from busbw.core.topology import PATH_CLASSES, Ints, Topology
 from busbw.topologies.preset import Parameter, Preset
-from busbw.topologies.regular import NumberedNames, kinds_of, machine
+from busbw.topologies.regular import NumberedNames, kinds_of, machine, must_be_direct
 
 _SWITCH = {"network": "network_switch", "nvlink": "nvswitch", "pcie": "pcie_switch"}
 
@@ -22,6 +22,7 @@ class StarRouter:
 
     def routes(self, topology: Topology, source: Ints, target: Ints) -> Routes:
         """As `Router.routes`, between GPUs."""
+        must_be_direct(topology, PATH_CLASSES[self.path_class])
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         away = np.flatnonzero(source != target)
         ways = np.stack([2 * source[away], 2 * target[away] + 1], axis=1)

@@ -14,7 +14,7 @@ from busbw.core.routing import Routes, make_routes
 from busbw.core.topology import PATH_CLASSES, Ints, Topology
 from busbw.errors import UsageError
 from busbw.topologies.preset import Parameter, Preset
-from busbw.topologies.regular import NumberedNames, kinds_of, machine
+from busbw.topologies.regular import NumberedNames, kinds_of, machine, must_be_direct
 
 MOST_HOPS = 10**8
 
@@ -70,6 +70,7 @@ class DimensionOrderRouter:
 
     def routes(self, topology: Topology, source: Ints, target: Ints) -> Routes:
         """As `Router.routes`; UsageError for more hops in all than fit into memory."""
+        must_be_direct(topology, PATH_CLASSES[self.path_class])
         source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
         here = list(np.unravel_index(source, self.grid.shape))
         there = np.unravel_index(target, self.grid.shape)

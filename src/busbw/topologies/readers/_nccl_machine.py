@@ -224,8 +224,15 @@ def build(system: NcclSystem) -> Topology:
         machine.order
     ):
         builder.set_ranks([name for _, _, name in sorted(machine.order)])
-    notes = [*machine.notes, f"memory is taken for {_MEMORY_BPS / 1e9:.0f} GB/s", PXB_NOTE, NOTE]
-    return builder.build(policies=policies(), costs=COSTS, notes=notes, source=f"{system.file}: NCCL topology XML")
+    few = len(machine.gpus) <= 2 and all("AMD" in cpu.get("vendor") for cpu in system.elements("cpu"))
+    peers = "peer access also through the CPUs: NCCL's default for at most 2 GPUs on AMD CPUs" if few else PXB_NOTE
+    notes = [*machine.notes, f"memory is taken for {_MEMORY_BPS / 1e9:.0f} GB/s", peers, NOTE]
+    return builder.build(
+        policies=policies(far="direct" if few else "memory"),
+        costs=COSTS,
+        notes=notes,
+        source=f"{system.file}: NCCL topology XML",
+    )
 
 
 def _join_bridges(machine: _Machine, elements: list[tuple[Element, str]]) -> None:

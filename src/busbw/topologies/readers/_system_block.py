@@ -20,7 +20,7 @@ from busbw.topologies.assumed import COSTS, NOTE, PXB_NOTE, policies
 
 if TYPE_CHECKING:
     from busbw.core.topology import Topology
-    from busbw.topologies.readers.nccl_log import Place
+    from busbw.topologies.readers._nccl_noun import Place
 
 _ROOT = re.compile(r"(CPU|PCI|GPU|NIC|NVS)/(\S+?)(?: \(.*\))? *$")
 _BRANCH = re.compile(r"( *)\+ (\w+)\[(\d{1,12}(?:\.\d{1,12})?)\] - (\w+)/(\S+)(?: \((.*)\))? *$")

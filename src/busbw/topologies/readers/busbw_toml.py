@@ -53,7 +53,7 @@ _TOP = (
 )
 _DEVICE = ("name", "kind", "host", "reduces", "details")
 _LINK = ("between", "kind", "bandwidth", "forward", "backward", "both_ways", "latency", "basis")
-_PATH = ("via", "cap", "latency", "basis")
+_PATH = ("via", "cap", "adding_cap", "latency", "basis")
 _COSTS = ("launch", "message", "reduce_s_per_byte", "half_rate_bytes", "basis")
 
 
@@ -230,6 +230,7 @@ class _Reader:
                 self.rate(entry, "cap", where) if "cap" in entry else math.inf,
                 self.time(entry, "latency", where),
                 self.basis(entry, where),
+                self.rate(entry, "adding_cap", where) if "adding_cap" in entry else math.inf,
             ),
         )
 

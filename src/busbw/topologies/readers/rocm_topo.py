@@ -182,15 +182,15 @@ def _of_json(text: LogText) -> RocmTables:
 
 
 def _read(text: LogText) -> RocmTables:
-    if text.head.lstrip().startswith("["):
+    if _is_json(text):
         return _of_json(text)
     section = ""
     columns: list[str] = []
     gpus: dict[str, None] = {}
     tables: dict[str, dict[tuple[str, str], str]] = {}
     numa: dict[int, int] = {}
-    for _, who, line in text.tagged_lines():
-        node = _NUMA.match(f"{who} {line}" if who else line)
+    for _, line in text.lines():
+        node = _NUMA.match(line)
         if node is not None:
             numa[int(node[1])] = int(node[2])
             continue
@@ -214,12 +214,14 @@ def _read(text: LogText) -> RocmTables:
     return RocmTables(text.name, tuple(gpus), tables, numa)
 
 
+def _is_json(text: LogText) -> bool:
+    return text.head.lstrip().startswith("[") and '"bdf"' in text.head and '"links"' in text.head
+
+
 def _recognises(text: LogText) -> bool:
-    head = text.head
-    if head.lstrip().startswith("[") and '"bdf"' in head and '"links"' in head:
-        return True
     return (
-        re.search(r"between two GPUs|^\s*(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:|XGMI LINK STATUS", head, re.MULTILINE)
+        _is_json(text)
+        or re.search(r"between two GPUs|(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:|XGMI LINK STATUS", text.head)
         is not None
     )
 

@@ -232,7 +232,8 @@ def matrices(text: LogText) -> tuple[list[SmiMatrix], list[SmiMatrix]]:
     found: list[_Open] = []
     devices: dict[str, str] = {}
     for number, who, line in text.tagged_lines():
-        legend = re.fullmatch(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*", f"{who} {line}" if who else line)
+        label = re.search(r"NIC\d{1,3}:$", who)  # without blanks before it, it looks like a host's label
+        legend = re.fullmatch(r"\s*(NIC\d{1,3})\s*:\s*(\S+)\s*", f"{label[0] if label else ''}{line}")
         if legend is not None:
             devices[legend[1]] = legend[2]
             continue

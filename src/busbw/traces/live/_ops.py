@@ -36,6 +36,22 @@ class Op:
     reduces: bool = False
 
 
+class ArgumentPlaces:
+    """Where an operator of this version of torch has its arguments: `names` as its schema lists them."""
+
+    __slots__ = ("_async", "group", "read")
+
+    def __init__(self, op: Op, names: Sequence[str]) -> None:
+        at = {name: number for number, name in enumerate(names)}
+        self.read = op.reader(at)
+        self.group = at["process_group"]
+        self._async = at.get("async_op", len(names))
+
+    def asynchronous(self, args: Sequence[Any]) -> bool:
+        """Whether the caller asked for it; left out, or not there in older versions, means yes."""
+        return len(args) <= self._async or bool(args[self._async])
+
+
 def total(tensors: Any) -> int:
     """Bytes of one tensor, or of all in a list (of lists)."""
     if tensors.__class__ is list or tensors.__class__ is tuple:

@@ -71,3 +71,29 @@ class StepHooks:
             self.running.clear()
             self._mark("optimizer", self._optimizers.setdefault(id(optimizer), len(self._optimizers)))
             self.await_forward()
+
+
+class LiveSteps:
+    """Which steps are wanted, as far as that can be told while they run.
+
+    With several optimizers, whether a segment begins a step is known at its end, so both are kept; reading cuts exactly.
+    """
+
+    def __init__(self, steps: range | None) -> None:
+        self._steps = steps
+        self._step = 0
+        self._seen: set[int | None] = set()
+        self._own = False
+
+    def note(self, what: str, optimizer: int | None) -> bool:
+        """Take in a mark; returns whether calls are wanted from here on."""
+        if self._steps is None:
+            return True
+        if what == "step":
+            self._step, self._own = (self._step + 1, True) if self._own else (0, True)
+        elif what == "optimizer" and not self._own:
+            if optimizer in self._seen:
+                self._step += 1
+                self._seen = set()
+            self._seen.add(optimizer)
+        return self._step in self._steps or (bool(self._seen) and self._step + 1 in self._steps)

@@ -16,9 +16,10 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-_EVERY = 16
+_EVERY = 32
 _FIRST = 5
 _BLOCK = 64
 
@@ -28,7 +29,7 @@ MODES = ("sampled", "all", "none")
 
 
 class Sampling:
-    """Which calls are timed: those of the first steps and then of each sixteenth; without steps, blocks of 64 calls."""
+    """Which calls are timed: those of the first steps and then of each 32nd; without steps, blocks of 64 calls."""
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
@@ -127,14 +128,12 @@ class CudaTimes:
 
     A pair of host time and event, taken on a stream that is otherwise idle, ties the two clocks; a new pair is taken
     every second, because they drift by some microseconds a second. Not for calls in a CUDA graph that is captured.
+    `cuda` is torch.cuda, `unbox` takes an operator's work out of its box.
     """
 
-    def __init__(self) -> None:
-        import torch
-        from torch._C._distributed_c10d import Work
-
-        self._cuda = torch.cuda
-        self._unbox = Work.unbox
+    def __init__(self, cuda: Any, unbox: Callable[[Any], Any]) -> None:
+        self._cuda = cuda
+        self._unbox = unbox
         self._streams: dict[int, tuple[Any, Any]] = {}
         self._anchors: dict[int, tuple[Any, int]] = {}
         self._open: list[tuple[list[Any], Any, Any, tuple[Any, int]]] = []
@@ -167,6 +166,13 @@ class CudaTimes:
             record[4] = host_ns + round(anchor.elapsed_time(end) * 1e6)
             done.append(record)
         return done
+
+    def finish(self) -> None:
+        """Give what is still on its way half a second, and read it."""
+        until = time.monotonic() + 0.5
+        while self._open and not self._open[-1][2].query() and time.monotonic() < until:
+            time.sleep(0.001)
+        self.collect()
 
     def _new_streams(self, device: int) -> tuple[Any, Any]:
         pair = (self._cuda.Stream(device), self._cuda.Stream(device))

@@ -26,7 +26,7 @@ class Capture:
     """Records every collective call of this process between `start` and `stop` (or inside `with`).
 
     `output` is a folder for this rank's file; without it everything stays in memory. `steps` keeps only those training
-    steps, counted from 0. `times` says which calls are timed: "sampled" (the first steps, then each sixteenth), "all" or
+    steps, counted from 0. `times` says which calls are timed: "sampled" (the first steps, then each 32nd), "all" or
     "none". After the end, `bills` and `lines` have this rank's bill; while it runs, what was seen so far.
     """
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from busbw.traces.live._ops import OPS, Op
+from busbw.traces.live._ops import OPS, ArgumentPlaces, Op
 from busbw.traces.live.recorder import Recorder
 
 _lock = threading.Lock()
@@ -60,29 +60,26 @@ def _register() -> None:
 
 
 def _kernel(op: Op, overload: Any, below: Any) -> Callable[..., Any]:
-    at = {argument.name: number for number, argument in enumerate(overload._schema.arguments)}
-    read, group_at = op.reader(at), at["process_group"]
+    at = ArgumentPlaces(op, [argument.name for argument in overload._schema.arguments])
     go_on = overload._handle.redispatch_boxed
 
-    async_at = at.get("async_op", -1)
-
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        asynchronous = async_at < 0 or len(args) <= async_at or bool(args[async_at])  # left out: its default, true
-        records = None
+        timed = None
         for recorder in _recorders:
             try:
-                record = recorder.called(op, read, group_at, args, asynchronous)
+                record = recorder.called(op, at, args)
                 if record is not None:
-                    records = [*(records or ()), (recorder, record)]
+                    timed = [*(timed or ()), (recorder, record)]
             except Exception as error:
                 recorder.failed(error)
+        if timed is None:
+            return go_on(keyset & below, *args, **kwargs)
         result = go_on(keyset & below, *args, **kwargs)
-        if records is not None:
-            for recorder, record in records:
-                try:
-                    recorder.issued(record, op, result, asynchronous)
-                except Exception as error:
-                    recorder.untimed(error)
+        for recorder, record in timed:
+            try:
+                recorder.issued(record, op, at, args, result)
+            except Exception as error:
+                recorder.untimed(error)
         return result
 
     return kernel

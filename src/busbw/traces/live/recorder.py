@@ -12,40 +12,28 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
-from busbw.core.call import Call
-from busbw.core.collective import COLLECTIVES
-from busbw.core.trace import CallKind, Group, Mark, RecordedCall, Trace
-from busbw.traces.live._ops import DTYPE_NAMES, NO_ROOT, Key, Op, Reader
-from busbw.traces.live._place import Places, site_words
-from busbw.traces.live._steps import StepHooks
+from busbw.core.trace import CallKind, Group, KindsBySize, Mark, RecordedCall, Trace
+from busbw.traces.live._describe import GroupState, Place, describe_call, goes_on, sizes_of, tensors_of
+from busbw.traces.live._ops import ArgumentPlaces, Key, Op
+from busbw.traces.live._place import Places
+from busbw.traces.live._steps import LiveSteps, StepHooks
 from busbw.traces.live._times import CPU_TIMES, CudaTimes, Sampling
 from busbw.traces.writer import FULL, Writer, call_line
 
 _NO_BUCKET = 1 << 30
-_PLAIN = 5  # elements of a record; a sixth holds, for a moment, the event before a call on a GPU
-_REDOPS = {"product": "prod", "premul_sum": "premul_sum"}
+_MOST_FOLLOWERS = 4096  # of programs whose sizes never repeat
 _clock = time.perf_counter_ns
 _OWN = str(Path(__file__).resolve().parents[2])
 
 
-class _GroupState:
-    """What is known of a process group; `ref` tells whether its id still means it."""
-
-    __slots__ = ("described", "id", "on_gpu", "rank", "ref", "size")
-
-    def __init__(self, group: Any, number: int) -> None:
-        self.ref = weakref.ref(group)
-        self.id = number
-        self.size = int(group.size())
-        self.rank = int(group.rank())
-        self.described = _describe(group)
-        self.on_gpu = "nccl" in self.described.backend
+_Found = tuple[int, tuple[int, ...]]
+"""A kind, and (S, bytes sent) where they are not those of its first call."""
 
 
 class Recorder:
@@ -71,26 +59,26 @@ class Recorder:
         self._pid = os.getpid()
         self._on_job: Callable[[int, int], None] | None = None
         self.hooks = StepHooks(self.mark)
+        self._running = self.hooks.running
         self._writer = writer
         self._sequence = count()
-        self._next = 0
-        self._live = _LiveSteps(steps)
+        self._live = LiveSteps(steps)
         self._wanted = steps is None or 0 in steps
         self._written = [0, 0, 0]  # groups, kinds, marks that are in the file
-        self._unended: list[list[Any]] = []
+        self._timed: list[list[Any]] = []  # since the last flush
+        self._unended: list[list[Any]] = []  # written without their ends
         self._last_flush_ns = time.perf_counter_ns()
-        self._groups: dict[int, _GroupState] = {}
+        self._groups: dict[int, GroupState] = {}
         self._group_words: list[Group] = []
         self._kinds: dict[tuple[Any, ...], int] = {}
         self._kind_words: list[tuple[CallKind, int]] = []
         self._kind_modules: list[Any] = []
-        self._followers: dict[
-            tuple[Any, ...], int
-        ] = {}  # a kind and what is cheap to know of the next -> that one's kind
+        self._followers: dict[tuple[Any, ...], _Found] = {}  # a kind, and what is cheap to know of the next -> that one
+        self._begun: dict[int, tuple[int, Any]] = {}  # record's id -> device and event before a call on a GPU
         self._previous = -1
         self._scheduled: set[int] = set()  # kinds of calls within a pipeline schedule's step
         self._repeats = True
-        self._calls: list[list[Any]] = []
+        self._calls: list[Sequence[Any]] = []  # tuples, and lists of those whose end is to come
         self._marks: list[Mark] = []
         self._lock = threading.Lock()
         self._segment = 0
@@ -106,21 +94,21 @@ class Recorder:
 
     # --- what runs in every call -------------------------------------------------------------------------------------
 
-    def called(self, op: Op, read: Reader, group_at: int, args: Sequence[Any], asynchronous: bool) -> list[Any] | None:
+    def called(self, op: Op, at: ArgumentPlaces, args: Sequence[Any]) -> list[Any] | None:
         """Note one call of an operator; returns its record where it is timed (element 4 is for its end), or None."""
         if self._wanted is False:
             self._passed_over()
             return None
         start = _clock()
-        group = self._unbox(args[group_at])
+        group = self._unbox(args[at.group])
         state = self._groups.get(id(group))
         if state is None or state.ref() is not group:
             state = self._new_group(group)
-        key = read(args)
+        key = at.read(args)
         task = self._graph_task()
         if task >= 0 and (self._stepped or not self._started):
             self._backward_begins()
-        optimizing = bool(self.hooks.running)
+        optimizing = True if self._running else False  # noqa: SIM210 - half the time of bool()
         frame = sys._getframe(1).f_back
         redop, bucket = None, -1
         if op.reduces:
@@ -133,38 +121,41 @@ class Recorder:
                 bucket = self._bucket_number(task, key)
         caller, instruction = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
         step = (self._previous, op.name, state.id, key, task >= 0, optimizing, caller, instruction, id(redop), bucket)
-        kind = self._followers.get(step)
-        if kind is None or self._checking:
-            kind = self._walk(step, kind, op, state, key, frame, redop, bucket, asynchronous)
+        found = self._followers.get(step)
+        if found is None or self._checking:
+            found = self._walk(step, found, op, state, key, frame, redop, bucket, at.asynchronous(args))
+        kind, sizes = found
         self._previous = kind
         if self._stepped and kind in self._scheduled:
             self._begin_segment()
         sequence = next(self._sequence)
-        self._next = sequence + 1
-        record = [sequence, kind, self._segment, start, None]
-        calls = self._calls
-        calls.append(record)
         if not sequence & 63:
             self._time_or_not(sequence)
-            if len(calls) >= FULL:
+            if len(self._calls) >= FULL:
                 self.flush()
         if not self._timing:
+            self._calls.append((sequence, kind, self._segment, start, None, *sizes))
             return None
+        record = [sequence, kind, self._segment, start, None, *sizes]
+        self._calls.append(record)
+        if self._writer is not None:
+            self._timed.append(record)
         if state.on_gpu:
             self._arrived_on_gpu(record, args, group)
         return record
 
-    def issued(self, record: list[Any], op: Op, result: Any, asynchronous: bool) -> None:
+    def issued(self, record: list[Any], op: Op, at: ArgumentPlaces, args: Sequence[Any], result: Any) -> None:
         """Follow a timed call to its end. `result` is what the operator returned, its work last."""
         work = result[-1] if result.__class__ is tuple or result.__class__ is list else result
         if work is None:
             return
-        if len(record) > _PLAIN:
-            device, begin = record.pop()
+        begun = self._begun.pop(id(record), None)
+        if begun is not None:
+            device, begin = begun
             if begin is not None and self._cuda_times is not None:
                 self._cuda_times.issued(record, work, device, begin)
             return
-        CPU_TIMES.issued(record, work, not asynchronous or op.collective == "send_recv_one_way")
+        CPU_TIMES.issued(record, work, op.collective == "send_recv_one_way" or not at.asynchronous(args))
 
     def failed(self, error: BaseException) -> None:
         """A call could not be recorded: count it, keep the first reason, and let the program go on."""
@@ -180,15 +171,15 @@ class Recorder:
     def _walk(
         self,
         step: tuple[Any, ...],
-        expected: int | None,
+        expected: _Found | None,
         op: Op,
-        state: _GroupState,
+        state: GroupState,
         key: Key,
         frame: FrameType | None,
         redop: Any,
         bucket: int,
         asynchronous: bool,
-    ) -> int:
+    ) -> _Found:
         """The kind of a call, from the stack. In some steps of all calls, to see whether what follows what still holds."""
         backward, optimizing = step[4], step[5]
         in_forward, module, name, code, instruction, found, scheduled = self._places.find(frame, not optimizing)
@@ -207,19 +198,27 @@ class Recorder:
             phase = "forward"
         else:
             phase = "other" if self._started else "constructor"
-        known = (op.name, state.id, key, phase, id(module), name, id(code), instruction, id(redop), asynchronous)
+        collective, *sizes = sizes_of(op, state, key)
+        what = (op.name, state.id, collective, key[1], key[2])
+        known = (*what, phase, id(module), name, id(code), instruction, id(redop), asynchronous)
         kind = self._kinds.get(known)
         if kind is None or (module is not None and self._kind_modules[kind]() is not module):
-            place = (module, name, code, instruction, redop)
+            place = Place(module, name, code, instruction, redop)
             kind = self._new_kind(known, op, state, key, phase, place, frame, asynchronous)
         if scheduled:
             self._scheduled.add(kind)
-        if expected is not None and expected != kind:  # the same step of the program led elsewhere: it does not repeat
+        if (
+            expected is not None and expected[0] != kind
+        ):  # the same step of the program led elsewhere: it does not repeat
             self._followers.clear()
             self._repeats = False
+        words = self._kind_words[kind][0]
+        here: _Found = (kind, () if sizes == [words.call.size_bytes, words.sent_bytes] else tuple(sizes))
         if self._repeats:
-            self._followers[step] = kind
-        return kind
+            if len(self._followers) >= _MOST_FOLLOWERS:
+                self._followers.clear()
+            self._followers[step] = here
+        return here
 
     # --- what runs seldom --------------------------------------------------------------------------------------------
 
@@ -237,6 +236,8 @@ class Recorder:
         self.hooks.stop()
         CPU_TIMES.watch(self, False)
         CPU_TIMES.finish()
+        if self._cuda_times is not None:
+            self._cuda_times.finish()
 
     def _time_or_not(self, sequence: int) -> None:
         timing = self._sampling.timed(self._segment, sequence)
@@ -257,35 +258,40 @@ class Recorder:
         if what != "forward":
             self.flush()
 
+    @property
+    def _seen(self) -> int:
+        """How many calls there were: the number of the next one."""
+        return int(self._sequence.__reduce__()[1][0])  # looks without counting on
+
     def _begin_segment(self) -> None:
         self._stepped = False
         self._segment += 1
-        self._time_or_not(self._next)
+        self._time_or_not(self._seen)
         self._note_mark("forward", None)
 
     def _passed_over(self) -> None:
         """A call of a step that is not wanted: only its number counts, and that training has begun."""
-        self._next = next(self._sequence) + 1
+        next(self._sequence)
         if self._graph_task() >= 0:
             self._backward_begins()
 
     def _note_mark(self, what: str, optimizer: int | None) -> None:
         self._wanted = self._live.note(what, optimizer)
-        self._marks.append(Mark(what, self._next, self._segment, time.perf_counter_ns() / 1e9, optimizer))
+        self._marks.append(Mark(what, self._seen, self._segment, time.perf_counter_ns() / 1e9, optimizer))
 
     def _arrived_on_gpu(self, record: list[Any], args: Sequence[Any], group: Any) -> None:
         """Mark the stream before a call on a GPU; nothing for CPU tensors, and inside a batch, which is one call."""
         import torch
         import torch.distributed.distributed_c10d as c10d
 
-        device = next((each.device for each in _tensors(args) if each.is_cuda), None)
+        device = next((each.device for each in tensors_of(args) if each.is_cuda), None)
         if device is None:
             return
         if self._cuda_times is None:
-            self._cuda_times = CudaTimes()
+            self._cuda_times = CudaTimes(torch.cuda, torch._C._distributed_c10d.Work.unbox)
         coalescing = group in c10d._world.pg_coalesce_state
         index = torch.cuda.current_device() if device.index is None else device.index
-        record.append((index, None if coalescing else self._cuda_times.arrived(index)))
+        self._begun[id(record)] = (index, None if coalescing else self._cuda_times.arrived(index))
 
     def _bucket_number(self, task: int, key: Key) -> int:
         """The reducer of DistributedDataParallel calls from C++, where no Python frame tells the bucket: count them."""
@@ -306,9 +312,9 @@ class Recorder:
         if self._stepped:
             self._begin_segment()
 
-    def _new_group(self, group: Any) -> _GroupState:
+    def _new_group(self, group: Any) -> GroupState:
         with self._lock:
-            state = _GroupState(group, len(self._group_words))
+            state = GroupState(group, len(self._group_words))
             if not self._group_words:
                 self._meet_the_job()
             for number, known in enumerate(self._group_words):
@@ -333,70 +339,22 @@ class Recorder:
         self,
         known: tuple[Any, ...],
         op: Op,
-        state: _GroupState,
+        state: GroupState,
         key: Key,
         phase: str,
-        place: tuple[Any, str, CodeType | None, int, Any],
+        place: Place,
         frame: FrameType | None,
         asynchronous: bool,
     ) -> int:
-        module, name, code, instruction, redop = place
-        size, dtype, root, splits = key
-        if splits == "shard":
-            size, splits = size * state.size, None
-        notes: dict[str, str] = {}
-        collective = op.collective
-        if splits is not None and collective == "all_to_all":
-            collective = "all_to_all_v"
-        peer_call = collective == "send_recv_one_way"
-        if peer_call:
-            sent = size if op.name == "send" else 0
-            notes["peer"] = str(self._world_rank(state, root)) if root != NO_ROOT else "any"
-            phase = _pipeline_phase(name, op.name, phase)
-        elif collective == "all_to_all_v":
-            sent = size - (splits[state.rank] if splits else 0)
-        else:
-            sent = COLLECTIVES.get(collective).sent_bytes(size, state.size, state.rank, max(root, 0))
-        reduction = None
-        if op.reduces:
-            reduction = _redop_name(redop) or ("sum" if name.startswith(("bucket", "used")) else None)
-        if not name and module is not None:
-            name = self._places.name(module, frame)
-        dtype_name = None if dtype is None else str(dtype).removeprefix("torch.")
-        dtype_name = None if dtype_name is None else DTYPE_NAMES.get(dtype_name, dtype_name)
-        try:
-            call = Call.from_json(
-                {
-                    "collective": collective,
-                    "size_bytes": size,
-                    "world_size": 2 if peer_call else state.size,
-                    "dtype": dtype_name,
-                    "redop": reduction,
-                    "root": None if root == NO_ROOT or peer_call else root,
-                }
-            )
-        except Exception:  # an element type that has no name here: its bytes count all the same
-            notes["dtype"] = str(dtype)
-            call = Call(collective, size, 2 if peer_call else state.size, None, reduction, None if root < 0 else root)
-        words = CallKind(
-            op=op.name,
-            call=call,
-            group=state.described,
-            sent_bytes=sent,
-            phase=phase,
-            module=name,
-            call_site=site_words(code, instruction),
-            asynchronous=_goes_on(frame, name, asynchronous),
-            notes=notes,
-        )
+        module = place.module
+        if not place.name and module is not None:
+            place = place._replace(name=self._places.name(module, frame))
+        words = describe_call(op, state, key, phase, place, goes_on(frame, place.name, asynchronous))
         with self._lock:
             self._kind_words.append((words, state.id))
             self._kind_modules.append(None if module is None else weakref.ref(module))
             self._kinds[known] = number = len(self._kind_words) - 1
             return number
-
-    def _world_rank(self, state: _GroupState, rank: int) -> int:
-        return state.described.ranks[rank] if rank < len(state.described.ranks) else rank
 
     # --- the file ----------------------------------------------------------------------------------------------------
 
@@ -426,13 +384,15 @@ class Recorder:
             ]
             lines += [_mark_line(marks[number]) for number in range(self._written[2], len(marks))]
             self._written = [len(groups), len(kinds), len(marks)]
+            late, self._timed = self._timed, []
+            unended = [record for record in (*self._unended, *late) if record[4] is None]
             lines += [call_line(record) for record in calls]
             lines += [
                 f"[{record[0]},{record[4]},{record[3]}]" if id(record) in settled else f"[{record[0]},{record[4]}]"
                 for record in self._unended
                 if record[4] is not None
             ]
-            self._unended = [record for record in (*self._unended, *calls) if record[4] is None][-FULL:]
+            self._unended = unended[-FULL:]
             writer.write(lines)
 
     def note_clock(self, at_ns: int, offset_ns: int, uncertainty_ns: int) -> None:
@@ -452,7 +412,7 @@ class Recorder:
         if writer is None or writer.path is None or os.getpid() != self._pid:
             return
         self.flush()
-        end = {"type": "end", "calls": self._next, "lost": self.lost, "why": why}
+        end = {"type": "end", "calls": self._seen, "lost": self.lost, "why": why}
         if self.first_error:
             end["error"] = self.first_error
         writer.write([_json(end)])
@@ -462,36 +422,12 @@ class Recorder:
 
     def trace(self) -> Trace:
         """Everything that was recorded in memory."""
+        kinds = KindsBySize([words for words, _ in self._kind_words])
         calls = tuple(
-            RecordedCall(sequence, self._kind_words[kind][0], segment, start / 1e9, None if end is None else end / 1e9)
-            for sequence, kind, segment, start, end in sorted(self._calls)
+            RecordedCall(sequence, kinds.get(kind, sizes), segment, start / 1e9, None if end is None else end / 1e9)
+            for sequence, kind, segment, start, end, *sizes in sorted(self._calls, key=lambda record: int(record[0]))
         )
         return Trace(self.rank, self.world_size, calls, tuple(self._marks), lost=self.lost)
-
-
-class _LiveSteps:
-    """Which steps are wanted, as far as that can be told while they run.
-
-    With several optimizers, whether a segment begins a step is known at its end, so both are kept; reading cuts exactly.
-    """
-
-    def __init__(self, steps: range | None) -> None:
-        self._steps = steps
-        self._step = 0
-        self._seen: set[int | None] = set()
-        self._own = False
-
-    def note(self, what: str, optimizer: int | None) -> bool:
-        if self._steps is None:
-            return True
-        if what == "step":
-            self._step, self._own = (self._step + 1, True) if self._own else (0, True)
-        elif what == "optimizer" and not self._own:
-            if optimizer in self._seen:
-                self._step += 1
-                self._seen = set()
-            self._seen.add(optimizer)
-        return self._step in self._steps or (bool(self._seen) and self._step + 1 in self._steps)
 
 
 def _json(line: Mapping[str, Any]) -> str:
@@ -501,57 +437,3 @@ def _json(line: Mapping[str, Any]) -> str:
 def _mark_line(mark: Mark) -> str:
     line = {"type": "mark", "what": mark.what, "sequence": mark.sequence, "segment": mark.segment}
     return _json({**line, "at_ns": round(mark.at_s * 1e9), "optimizer": mark.optimizer})
-
-
-def _tensors(args: Sequence[Any]) -> Iterator[Any]:
-    for each in args:
-        if each.__class__ is list or each.__class__ is tuple:
-            yield from _tensors(each)
-        elif hasattr(each, "is_cuda"):
-            yield each
-
-
-def _redop_name(redop: Any) -> str | None:
-    """`sum` of ReduceOp.SUM, RedOpType.SUM or "sum"; None for what is not known."""
-    if redop is None:
-        return None
-    word = str(redop.name if hasattr(redop, "name") else getattr(redop, "op", redop)).rpartition(".")[2].lower()
-    return _REDOPS.get(word, word)
-
-
-def _goes_on(frame: Any, name: str, asked: bool) -> bool:
-    """Whether the program goes on beside the call. C++ callers ask for it and then wait at once, but for DDP's buckets."""
-    file = "" if frame is None else frame.f_code.co_filename
-    if file.endswith(("distributed_c10d.py", "_ops.py")):  # Python's functions say it; functional collectives are lazy
-        return asked
-    return name.startswith("bucket")
-
-
-def _pipeline_phase(name: str, op: str, phase: str) -> str:
-    """torch's schedules say "fwd_send_bwd_recv" of a batch: the send is forward's, the receive backward's."""
-    way = "send" if op == "send" else "recv"
-    if f"fwd_{way}" in name:
-        return "forward"
-    return "backward" if f"bwd_{way}" in name else phase
-
-
-def _describe(group: Any) -> Group:
-    import torch.distributed as dist
-
-    try:
-        ranks = tuple(dist.get_process_group_ranks(group))
-    except (KeyError, ValueError, RuntimeError):  # made without new_group, so torch has no list of its ranks
-        ranks = ()
-    world = dist.get_world_size() if dist.is_initialized() else 0
-    about = str(getattr(group, "group_desc", "") or "")
-    if len(ranks) == world or (not ranks and int(group.size()) == world):
-        name = "world"
-    elif about.startswith("mesh_"):
-        name = about.removeprefix("mesh_")
-    else:
-        name = f"ranks {','.join(map(str, ranks))}" if ranks else f"group {group.group_name} of {group.size()}"
-    try:
-        backend = str(dist.get_backend(group))
-    except (ValueError, RuntimeError, KeyError):
-        backend = ""
-    return Group(name, ranks, backend)
