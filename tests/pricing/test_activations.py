@@ -140,6 +140,12 @@ def test_the_first_step_tells_the_mode(priced: Any, small: Model) -> None:
     ]
 
 
+def test_sequence_parallel_ranks_send_their_part(priced: Any, small: Model) -> None:
+    for plan, size in (("pp=2,tp=2", 2 * 16 * 8 * 4), ("pp=2,tp=2,sp", 2 * 16 * 8 * 4 // 2)):
+        lines = priced(small, plan, 4, accumulate=2, micro_batch=2).steady.lines
+        assert {line.call.size_bytes for line in lines if line.call.collective == "send_recv_one_way"} == {size}
+
+
 def test_a_tied_embedding_is_summed_over_both_ends(priced: Any) -> None:
     lines = priced("gpt2", "pp=4,dp=2", 8, accumulate=4).steady.lines
     tied = [line for line in lines if line.name == "tied embedding"]

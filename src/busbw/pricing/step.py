@@ -112,7 +112,8 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
         data=owner.parallelism.name if owner else "",
     )
     inner = tuple(_scheme(part, job, groups) for part in mesh.parts if part.parallelism.axis in INNER)
-    data = _data(owner, replace(job, inner=inner), groups)
+    job = replace(job, inner=inner)
+    data = _data(owner, job, groups)
     pipeline = next((_scheme(part, job, groups) for part in mesh.parts if part.parallelism.axis == "pp"), None)
     schemes: list[Scheme] = [*inner, data, *([pipeline] if pipeline else [])]
     steps: dict[str, tuple[Event, ...]] = {"constructor": tuple(e for scheme in schemes for e in scheme.constructor())}
