@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # all targets share one .venv
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types imports docs fuzz chaos bench ci clean distclean
+.PHONY: help demo figures test lint format types imports docs fuzz chaos bench ci clean distclean
 
 # The machine's own python3 where it is new enough (the one its owner prepared), else the newest of the others.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
@@ -17,6 +17,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 PYTEST_ARGS ?=
+# The post's own CSV files; they lie beside some checkouts and are not part of the repository.
+SEED ?= ../shared/data/seed
 # How long the campaigns are; the same tests run in a short form under `make test`.
 FUZZ_CASES ?= 1000000
 CHAOS_FAULTS ?= 300
@@ -26,6 +28,9 @@ help: ## what can be made here (the default)
 
 demo: $(VENV)/demo.stamp ## measure collectives on this machine: tables, a results file, pictures
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh results/demo
+
+figures: $(VENV)/demo.stamp ## draw the post's figures from its results, and write docs/the-post.md (SEED=DIR)
+	@$(BIN)/python examples/the_post/make.py "$(SEED)"
 
 test: $(VENV)/test.stamp ## run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -15,6 +15,7 @@ from busbw.core.collective import COLLECTIVES
 from busbw.core.file_format import FORMATS
 from busbw.core.finding import Facts
 from busbw.core.measurement import Measurement
+from busbw.core.schedule import ALGORITHMS, Algorithm
 from busbw.doctor import PROBES, Probe, Report
 from busbw.doctor.nccl_variables import HURTS, Hurt
 from busbw.formats.busbw_jsonl import measurement_record
@@ -96,3 +97,25 @@ def test_the_worked_example_of_the_numbers_page(pages: dict[str, str]) -> None:
     assert f"{half:,.0f} B".replace(",", " ") in pages["numbers.md"]
     assert call.kind.sent_bytes(size, 4, rank=0) == 1572864
     assert "1 572 864 B" in pages["numbers.md"]
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS), ids=lambda algorithm: algorithm.name)
+def test_every_algorithm_has_a_row_with_its_collectives_and_options(
+    algorithm: Algorithm, pages: dict[str, str]
+) -> None:
+    row = re.search(rf"^\| `{algorithm.name}`.*$", pages["algorithms.md"], re.MULTILINE)
+    assert row is not None
+    cells = row[0].split("|")
+    everything = "broadcast, reduce, scatter, gather" in cells[4] or "all of them" in cells[4]
+    assert everything or all(collective in cells[4] for collective in algorithm.builders)
+    assert set(re.findall(r"`(\w+)`", cells[5])) == set(algorithm.options)
+
+
+def test_the_users_own_algorithm_of_its_page_is_right_and_short(pages: dict[str, str], tmp_path: Path) -> None:
+    code = re.search(r"```python\n(.*?)```", pages["algorithms.md"], re.DOTALL)
+    assert code is not None
+    assert code[1].count("\n") < 20
+    path = tmp_path / "square.py"
+    path.write_text(code[1])
+    schedule = busbw.parse_algorithm(f"{path}:square(chunks=4)").build("all_reduce", 4)
+    assert schedule.sent_share().tolist() == [2, 2, 2, 2]

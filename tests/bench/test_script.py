@@ -117,6 +117,10 @@ def test_slots_that_move_need_chunks_of_one_size() -> None:
     schedule = sketch.schedule()
     assert suitable_count(schedule, 100) == 98
     assert suitable_count(schedule, 3) == 7
+    with pytest.raises(
+        UsageError, match="round 1: slot 3 goes to slot 10, and 100 elements make them of different size"
+    ):
+        write_script(schedule, Place(100, 2, 0), in_place=False)
     assert wrong_elements(schedule, 100, False) == 0
     assert wrong_elements(schedule, 100, True) == 0
 

@@ -39,6 +39,16 @@ def test_the_data_is_the_replay(build: Build) -> None:
     assert [15, [[0, 1, 2, 3], 1, 1, 1]] in data["steps"][2]["set"]
 
 
+def test_each_step_is_said_in_words(build: Build) -> None:
+    data = data_of(schedule_fragment(build("nvls(chunks=1,shots=1)", "all_reduce", 2)))
+    assert data["steps"][0]["say"].endswith(
+        ": rank 0 → the switch: slot 0 is added; rank 1 → the switch: slot 0 is added"
+    )
+    data = data_of(schedule_fragment(build("recursive_halving_doubling", "all_reduce", 8)))
+    assert "rank 0 → rank 4: slots 4–7 are added" in data["steps"][0]["say"]
+    assert data["steps"][0]["say"].endswith("; and 4 more")
+
+
 def test_a_fragment_is_self_contained_and_its_names_are_its_own(build: Build) -> None:
     one, other = (schedule_fragment(build("ring", "all_reduce", n)) for n in (2, 4))
     names = [re.search(r'<section class="bwa" id="([^"]+)"', fragment)[1] for fragment in (one, other)]  # type: ignore[index]

@@ -1,21 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from busbw.core.schedule import Schedule
+from busbw.core.schedule import ALGORITHMS, Schedule
 from busbw.core.topology import Device, Link, Topology, TopologyBuilder
+from busbw.draw.captions import described
 from busbw.draw.loads import count_flows
-from busbw.draw.machine import described, draw_topology
+from busbw.draw.machine import draw_topology
 from busbw.draw.overlaps import overlaps
 from busbw.draw.scene import Line, Scene
-from busbw.errors import UsageError
-from busbw.topologies import presets, read_topology
+from busbw.errors import FileError, UsageError
+from busbw.topologies import all_presets, read_topology
 
 Build = Callable[..., Schedule]
 MACHINES = [
-    *presets(),
+    *all_presets(),
     *(f"pcie-8gpu(gpus={n})" for n in (2, 4, 16)),
     "pcie-8gpu(sockets=4)",
     "pcie-8gpu(nics=4)",
@@ -38,6 +41,30 @@ def test_nothing_overlaps(spec: str, build: Build) -> None:
     if 2 <= machine.world_size <= 128:
         usage = count_flows(build("ring", "all_reduce", machine.world_size), machine)
         assert overlaps(draw_topology(machine, usage)) == []
+
+
+def test_nothing_overlaps_in_machines_that_files_describe(golden: Path, root: Path) -> None:
+    """The golden files, and the logs of other people's machines where they lie beside the checkout."""
+    logs = root.parent / "shared" / "data" / "logs"
+    files = [
+        *sorted((golden / "topologies").iterdir()),
+        *sorted(logs.glob("nccl-topo-xml/*")),
+        *sorted(logs.glob("smi-topo/*")),
+    ]
+    drawn = 0
+    for file in files:
+        try:
+            machine = read_topology(str(file))
+        except FileError:
+            continue  # what is no whole machine; the readers' tests look at why
+        usage = (
+            count_flows(ALGORITHMS.get("ring").build("all_reduce", machine.world_size), machine)
+            if machine.world_size > 1
+            else None
+        )
+        assert overlaps(draw_topology(machine, usage)) == [], file.name
+        drawn += 1
+    assert drawn >= 5
 
 
 def mesh_of_links(pairs: list[tuple[int, int]], gpus: int) -> Topology:
@@ -63,6 +90,28 @@ def test_links_between_gpus_go_around_below_them(pairs: list[tuple[int, int]]) -
     scene = draw_topology(mesh_of_links(pairs, 8))
     assert overlaps(scene) == []
     assert sum("nvlink" in line.said for line in scene.lines) == len(pairs)
+
+
+def test_links_of_one_gpu_leave_it_side_by_side() -> None:
+    """GPU 0 has three to the right: the longest leaves at the left, so that none crosses another."""
+    scene = draw_topology(mesh_of_links([(0, 1), (0, 2), (0, 3), (1, 2)], 4))
+    starts = [
+        line.points[0][0] for other in (3, 2, 1) for line in scene.lines if line.said.startswith(f"gpu0 - gpu{other}:")
+    ]
+    assert starts == sorted(starts)
+    assert min(b - a for a, b in pairwise(starts)) > 10
+
+
+def test_a_process_hangs_at_its_cpu() -> None:
+    builder = TopologyBuilder("cpu-only")
+    builder.add(Device("cpu0", "cpu", "h"))
+    for index in range(2):
+        builder.add(Device(f"process{index}", "process", "h"))
+        builder.link(Link(f"process{index}", "cpu0", "memory", 10e9, 10e9))
+    scene = draw_topology(builder.build())
+    assert overlaps(scene) == []
+    assert all(len(line.points) == 2 for line in scene.lines)
+    assert "rank 1" in [text.text for text in scene.texts]
 
 
 def test_a_link_from_each_to_each_is_one_band() -> None:

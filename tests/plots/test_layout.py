@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.plots.axes import TICK_SIZE, axis_title, format_value
-from busbw.plots.chart import Axis, Chart, Panel, ReferenceLine, Series
+from busbw.plots.chart import Axis, Boundary, Chart, Layer, Panel, ReferenceLine, Remark, Series, Strip
 from busbw.plots.layout import LABEL_HEIGHT, PanelLayout, lay_out, spread
 from busbw.plots.text import text_width
 from busbw.units import GIB, KIB, MIB
@@ -158,3 +158,51 @@ def test_numbers_are_shown_in_the_axis_unit() -> None:
     assert format_value(8.0, "count") == "8"
     assert axis_title(RATE) == "busbw (GB/s)"
     assert axis_title(X) == "message size S"
+
+
+def stack(*boundaries: Boundary) -> Panel:
+    layers = (Layer("bytes", SIZES, (0.1,) * 6, "bytes"), Layer("latency", SIZES, (0.9,) * 6, "latency"))
+    return Panel("p", X, Axis("share", "share", most=1.0), layers=layers, boundaries=boundaries)
+
+
+def test_layers_are_named_from_the_top_down_at_their_middles() -> None:
+    found = place(stack())
+    assert [label.text for label in found.labels] == ["latency", "bytes"]
+    assert [label.y for label in found.labels] == pytest.approx([0.45 * found.height, 0.95 * found.height], abs=3)
+    assert found.x.pixel(SIZES[-1]) == pytest.approx(found.width)
+
+
+def test_boundaries_have_a_row_each_above_the_data_on_the_side_with_room() -> None:
+    found = place(stack(Boundary("left", 16.0 * KIB), Boundary("a rather long label", 900.0 * MIB)))
+    first, second = found.inner
+    assert (first.align, second.align) == ("left", "right")
+    assert second.y - first.y == LABEL_HEIGHT
+    assert found.height - found.y.pixel(1.0) == pytest.approx(2 * LABEL_HEIGHT)
+
+
+def test_remarks_stand_in_their_corners() -> None:
+    panel = Panel(
+        "p", X, RATE, (line("a", *[1e9] * 6),), remarks=(Remark("up", "top left"), Remark("down", "bottom right"))
+    )
+    found = place(panel)
+    up, down = found.inner
+    assert (up.x < 20, up.y < 20, down.x > found.width - 20, down.y > found.height - 20) == (True,) * 4
+
+
+def test_points_at_one_x_stand_beside_each_other_and_never_reach_the_next_size() -> None:
+    sizes = tuple(2.0**i for i in range(10, 31))
+    series = tuple(Series(f"s{i}", sizes, (1e9,) * 21, f"s{i}") for i in range(6))
+    found = place(Panel("p", X, RATE, series, dodge=True), 380.0)
+    at = [found.x.pixel(found.shifted(sizes[0], i)) for i in range(6)]
+    assert all(b > a for a, b in pairwise(at))
+    assert sum(at) / 6 == pytest.approx(found.x.pixel(sizes[0]))
+    assert at[-1] < found.x.pixel(found.shifted(sizes[1], 0))
+
+
+def test_strips_keep_clear_of_each_other_and_list_their_colours() -> None:
+    strips = tuple(Strip(f"rank {r}", size, (1.0, 1.1), f"rank={r}") for size in SIZES for r in (0, 1))
+    found = place(Panel("p", X, Axis("t", "ratio"), strips=strips), 380.0)
+    pixels = [found.x.pixel(size) for size in SIZES]
+    assert all(b - a > found.slot for a, b in pairwise(pixels))
+    assert pixels[0] - found.slot / 2 >= 0
+    assert [(label.text, label.end) for label in found.labels] == [("rank 0", None), ("rank 1", None)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
 from busbw.core.collective import COLLECTIVES, PRIMITIVES
 from busbw.errors import UsageError
-from busbw.plots.palette import THEMES, collective_look, find_theme, looks
+from busbw.plots.palette import PARTS, THEMES, collective_look, find_theme, looks
 
 # Machado, Oliveira & Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009),
 # severity 1.0, on linear RGB.
@@ -87,3 +87,24 @@ def test_an_unknown_collective_gets_the_same_grey_each_time() -> None:
 def test_an_unknown_theme_lists_the_choices() -> None:
     with pytest.raises(UsageError, match="unknown theme 'sepia': choose from light, dark"):
         find_theme("sepia")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("sight", SIGHT)
+def test_the_parts_of_a_time_differ_for_every_reader(theme: str, sight: str) -> None:
+    for stack in (("bytes", "latency"), ("bytes", "reducing", "latency"), ("bytes", "reducing", "steps", "launch")):
+        seen = [lab(np.clip(np.array(SIGHT[sight]) @ linear(PARTS[part].colours[theme]), 0, 1)) for part in stack]
+        for i, (below, above) in enumerate(pairwise(seen)):
+            assert np.linalg.norm(below - above) > 20, f"{stack[i]} and {stack[i + 1]} look alike"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_parts_of_a_time_stand_out_from_the_background(theme: str) -> None:
+    for look in PARTS.values():
+        assert contrast(look.colours[theme], THEMES[theme].background) >= 3
+
+
+def test_ranks_take_a_ramp_of_their_own() -> None:
+    found = looks(["rank=10", "rank=2", "N=8"])
+    ramp = THEMES["dark"].ramp
+    assert (found["rank=2"].colours["dark"], found["rank=10"].colours["dark"]) == (ramp[0], ramp[-1])

@@ -42,16 +42,5 @@ def run_job(folder: Path, world: int, *scenarios: str, **variables: str) -> Path
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The captures of all scenarios at N = 4."""
     pytest.importorskip("torch", reason="capturing needs torch")
-    names = (
-        "collectives",
-        "ddp",
-        "ddp_hook",
-        "fsdp2",
-        "fsdp1",
-        "hsdp_tp",
-        "pipeline",
-        "zero",
-        "two_optimizers",
-        "many",
-    )
-    return run_job(tmp_path_factory.mktemp("job"), 4, *names)
+    names = "collectives ddp ddp_hook fsdp2 fsdp1 hsdp_tp hsdp pipeline interleaved zero two_optimizers many"
+    return run_job(tmp_path_factory.mktemp("job"), 4, *names.split(), JOB_STEPS="25")

@@ -60,6 +60,8 @@ def collectives(rank: int, n: int) -> None:
 
     functional.all_reduce(torch.ones(12), "sum", dist.group.WORLD).sum()
     functional.all_gather_tensor(torch.ones(2), 0, dist.group.WORLD).sum()
+    compiled = torch.ops._c10d_functional.all_reduce.default(torch.ones(14), "max", dist.group.WORLD.group_name)
+    torch.ops._c10d_functional.wait_tensor.default(compiled)
     dist.all_gather_object([None] * n, "x")
 
 
@@ -125,6 +127,29 @@ def hsdp_tp(rank: int, n: int) -> None:
     _steps(net, 3)
 
 
+def hsdp(rank: int, n: int) -> None:
+    """Sharded over one axis of a mesh, replicated over the other; parameters travel as bf16, gradients as fp32."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    mesh = init_device_mesh("cpu", (2, n // 2), mesh_dim_names=("replicate", "shard"))
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    _steps(fully_shard(nn.Linear(64, 64), mesh=mesh, mp_policy=policy), 3)
+
+
+def interleaved(rank: int, n: int) -> None:
+    """Two stages on each rank, four micro-batches of one."""
+    from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
+
+    stages = [PipelineStage(nn.Linear(8, 8), rank + turn * n, 2 * n, torch.device("cpu")) for turn in range(2)]
+    schedule = ScheduleInterleaved1F1B(stages, n, loss_fn=lambda output, target: (output - target).sum())
+    optimizer = torch.optim.SGD([tensor for stage in stages for tensor in stage.submod.parameters()], lr=0.1)
+    x = torch.ones(n, 8)
+    for _ in range(3):
+        schedule.step(*([x] if rank == 0 else []), **({"target": x} if rank == n - 1 else {}))
+        optimizer.step()
+
+
 def pipeline(rank: int, n: int) -> None:
     """GPipe over all ranks, three micro-batches."""
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
@@ -165,7 +190,20 @@ def many(rank: int, n: int) -> None:
 
 SCENARIOS: dict[str, Callable[[int, int], None]] = {
     each.__name__: each
-    for each in (collectives, ddp, ddp_hook, fsdp2, fsdp1, hsdp_tp, pipeline, zero, two_optimizers, many)
+    for each in (
+        collectives,
+        ddp,
+        ddp_hook,
+        fsdp2,
+        fsdp1,
+        hsdp_tp,
+        hsdp,
+        pipeline,
+        interleaved,
+        zero,
+        two_optimizers,
+        many,
+    )
 }
 
 

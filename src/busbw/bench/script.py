@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +79,7 @@ class Script:
     stage_count: int
 
 
+@lru_cache(maxsize=64)
 def keeps_slots(schedule: Schedule) -> bool:
     """Whether every transfer goes from a slot to the same slot: then N need not divide the tensor."""
     return all(
@@ -264,6 +266,8 @@ class _Writer:
     def write(self, transfers: list[_Transfer]) -> Step | None:
         """The step; None where the rank has nothing to do."""
         me = self.rank.place.rank
+        for transfer in transfers:
+            self._check_sizes(transfer)
         self.read = {
             (transfer.channel, slot)
             for transfer in transfers
@@ -290,6 +294,15 @@ class _Writer:
             return None
         after = (*_merged_copies(self.inside), *self.after)
         return Step(self.index, tuple(self.before), tuple(self.sends), tuple(self.receives), after)
+
+    def _check_sizes(self, transfer: _Transfer) -> None:
+        tensor, channel = self.rank.tensor, transfer.channel
+        for source, target in zip(transfer.source_slots, transfer.target_slots, strict=True):
+            if source != target and tensor.range(channel, source)[1] != tensor.range(channel, target)[1]:
+                raise UsageError(
+                    f"algorithm {tensor.schedule.algorithm}: round {self.index + 1}: slot {source} goes to slot {target}, "
+                    f"and {self.rank.place.count} elements make them of different size"
+                )
 
     def _stage(self, length: int) -> Part:
         part = Part(STAGE, self.staged, length)

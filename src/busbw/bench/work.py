@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw.algorithms.spec import Spec, parse_algorithm
 from busbw.bench.script import suitable_count, unable
@@ -120,6 +120,8 @@ class _Way:
     supports: Supports
     own: Supports
     spec: Spec | None = None
+    made: dict[int, Schedule] = field(default_factory=dict)
+    """Root -> schedule."""
 
     def placement(self, asked: str, dtype: str, redop: str | None) -> str:
         """Where the user leaves it open, a schedule takes the backend's own form, so that rows can be compared."""
@@ -134,7 +136,9 @@ class _Way:
         collective, itemsize, schedule = self.collective, DTYPES[dtype].itemsize, None
         count = collective.whole_count(size, itemsize, world_size)
         if self.spec is not None:
-            schedule = self.spec.build(collective.name, world_size, root or 0)
+            if (root or 0) not in self.made:
+                self.made[root or 0] = self.spec.build(collective.name, world_size, root or 0)
+            schedule = self.made[root or 0]
             count = suitable_count(schedule, count)
         moves = collective.moves_data
         call = Call(

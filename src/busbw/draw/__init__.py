@@ -11,7 +11,8 @@
     rows.py             ranks as rows, time to the right: for schedules that are no ring
     animation.py        Schedule -> HTML that plays it (animation.js, animation.css)
     loads.py            Schedule x Topology -> how busy each direction of each link is
-    host.py machine.py  Topology -> Scene
+    machine.py          Topology -> Scene, with host.py, network.py, grid.py, wires.py, captions.py
+    images.py           the docs' images
 
 A drawing is a Scene first, so whether anything overlaps is a question to plain data.
 """

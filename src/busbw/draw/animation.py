@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import zlib
 from importlib.resources import files
 from typing import Any
@@ -38,6 +39,7 @@ def schedule_fragment(schedule: Schedule, *, theme: str = "auto", uid: str | Non
     data = json.dumps(_data(play, places), separators=(",", ":")).replace("<", "\\u003c")
     if len(data) > MOST_BYTES:
         raise UsageError(f"{title(schedule)}: {len(play.steps)} steps are too many for an animation; use a smaller N")
+    assert uid is None or re.fullmatch(r"[A-Za-z][\w-]*", uid), f"uid {uid!r} is no identifier"
     name = uid or f"bwa-{zlib.crc32(data.encode()):08x}"
     said = f"{title(schedule)}. {description(play)}"
     steps = len(play.steps)
@@ -149,8 +151,11 @@ def _said(play: Replay, step: Step) -> str:
             continue
         ends = ["the switch" if place == play.world_size else f"rank {place}" for place in (move.source, move.target)]
         last = move.source_slot + move.length - 1
-        slots = f"slot {move.source_slot}" if move.length == 1 else f"slots {move.source_slot}–{last}"
-        parts.append(f"{ends[0]} → {ends[1]}: {slots} {'is added' if move.reduces else 'replaces'}")
+        one = move.length == 1
+        slots = f"slot {move.source_slot}" if one else f"slots {move.source_slot}–{last}"
+        added, replaced = ("is added", "replaces") if one else ("are added", "replace")
+        done = added if move.reduces else replaced
+        parts.append(f"{ends[0]} → {ends[1]}: {slots} {done}")
     more = len(step.moves) - 4
     return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
@@ -182,7 +187,7 @@ def _legend(play: Replay) -> str:
         words.append("A slot fills up as ranks' data are added to it; Σ is the finished sum.")
     else:
         words.append("A slot has the colour of the rank that its data is from.")
-    words.append("A dark frame: what the rank has to end with. Pale: left over, not read again.")
+    words.append("A strong frame: what the rank has to end with. Pale: left over, not read again.")
     if any(move.reduces for step in play.steps for move in step.moves):
         words.append('<b class="bwa-adds">+ slot</b>: arrives and is added.')
     if any(not move.reduces for step in play.steps for move in step.moves):

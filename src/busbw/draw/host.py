@@ -17,10 +17,11 @@ from busbw.plots.text import text_width
 BOX_HEIGHT, LEAF_HEIGHT, LINK_ROOM, MEMORY_HEIGHT, MEMORY_ROOM = 28.0, 34.0, 62.0, 22.0, 42.0
 LEAF_WIDTH, LEAF_GAP, GROUP_GAP, SOCKET_GAP = 48.0, 8.0, 14.0, 84.0
 NAME_SIZE, SMALL_SIZE = 10.5, 9.0
+MEMORY_WIDTH, LABEL_ROOM = 80.0, 38.0
 LANE = 12.0
 """Pixels between two links that go around something."""
 
-TREE_LINKS = tuple(LINK_KINDS.index(kind) for kind in ("pcie", "local", "c2c", "nvlink", "xgmi"))
+TREE_LINKS = tuple(LINK_KINDS.index(kind) for kind in ("pcie", "local", "c2c", "nvlink", "xgmi", "memory"))
 CPU, SWITCH, GPU, MEMORY, NVSWITCH = (
     DEVICE_KINDS.index(kind) for kind in ("cpu", "pcie_switch", "gpu", "memory", "nvswitch")
 )
@@ -70,7 +71,7 @@ def plan_host(topology: Topology, devices: list[int]) -> Host:
     for root in host.roots:
         _depths(root, 0, children, depth)
     host.leaves = [d for root in host.roots for d in _leaves(root, children)]
-    inner = [depth[d] for d in depth if children.get(d)]
+    inner = [depth[d] for d in depth if kinds[d] in (CPU, SWITCH)]
     leaf_row = max(inner) + 1 if inner else 0
     memories = {_other(topology, link, MEMORY): link for link in host.links if _is_memory(topology, link)}
     chords = _far_sockets(topology, host)
@@ -78,19 +79,23 @@ def plan_host(topology: Topology, devices: list[int]) -> Host:
     widths: dict[int, float] = {}
     for root in host.roots:
         _measure(topology, root, children, widths)
-        if chords and kinds[root] == CPU:
-            widths[root] = max(widths[root], 190.0)  # room for links that go up beside the memory
+        if kinds[root] == CPU and memories:  # room for the memory, and for links that go up beside it
+            widths[root] = max(widths[root], 190.0 if chords else MEMORY_WIDTH + 8)
     x = 0.0
     for index, root in enumerate(host.roots):
         _place(topology, host, root, x, top, depth, leaf_row, children, widths)
         joined = index + 1 < len(host.roots) and kinds[root] == kinds[host.roots[index + 1]] == CPU
         x += widths[root] + (SOCKET_GAP if joined else GROUP_GAP if children.get(root) else LEAF_GAP)
-    host.width = max((box.right for box in host.boxes.values()), default=0.0)
+    # The last column's labels stand to the right of its links.
+    ends = [box.centre[0] + LABEL_ROOM for device, box in host.boxes.items() if device in host.leaves]
+    host.width = max([*(box.right for box in host.boxes.values()), *ends], default=0.0)
     for memory, link in memories.items():
         cpu = int(topology.link_a[link]) if int(topology.link_b[link]) == memory else int(topology.link_b[link])
         if cpu in host.boxes:
             centre = host.boxes[cpu].centre[0]
-            host.boxes[memory] = _box(topology, memory, centre - 40, chords * LANE, 80, MEMORY_HEIGHT)
+            host.boxes[memory] = _box(
+                topology, memory, centre - MEMORY_WIDTH / 2, chords * LANE, MEMORY_WIDTH, MEMORY_HEIGHT
+            )
             host.tree.append((link, memory, cpu))
     host.height = max((box.bottom for box in host.boxes.values()), default=0.0)
     return host
@@ -186,9 +191,10 @@ def _place(
     widths: dict[int, float],
 ) -> None:
     below = children.get(device, [])
-    row = depth[device] if below else leaf_row
+    inner = bool(below) or int(topology.device_kind[device]) in (CPU, SWITCH)
+    row = depth[device] if inner else leaf_row
     y = top + row * (BOX_HEIGHT + LINK_ROOM)
-    high = BOX_HEIGHT if below else LEAF_HEIGHT
+    high = BOX_HEIGHT if inner else LEAF_HEIGHT
     host.boxes[device] = _box(topology, device, x, y, widths[device], high)
     gaps = [*_gaps(below, children), 0.0]
     inside = sum(widths[child] for child in below) + sum(gaps)
@@ -226,7 +232,7 @@ def socket_links(topology: Topology, host: Host) -> list[tuple[int, int, int]]:
     out = []
     for link in host.links:
         a, b = int(topology.link_a[link]), int(topology.link_b[link])
-        if a in host.roots and b in host.roots:
+        if a in host.roots and b in host.roots and {int(topology.device_kind[end]) for end in (a, b)} == {CPU}:
             one, other = sorted((host.roots.index(a), host.roots.index(b)))
             out.append((link, one, other))
     return out

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from busbw.core.topology import BASES, DEVICE_KINDS, LINK_KINDS, Topology
+from busbw.core.topology import LINK_KINDS, Topology
+from busbw.draw.captions import LINK_NAMES, MARGIN, contents, described, foot, head
 from busbw.draw.grid import draw_grid, is_grid
 from busbw.draw.host import (
     LANE,
@@ -27,15 +28,15 @@ from busbw.draw.host import (
 )
 from busbw.draw.loads import Usage
 from busbw.draw.network import Band, levels, shown_hosts
-from busbw.draw.scene import LEADING, Box, Item, Line, Scene, Text, text_lines
+from busbw.draw.scene import Box, Item, Line, Scene, Text
 from busbw.draw.wires import LABEL_SIZE, LABEL_STEP, Wires
 from busbw.errors import UsageError
-from busbw.plots.text import text_width, wrap
-from busbw.units import format_rate
 
-MARGIN, PAD, TITLE_SIZE, TEXT_SIZE, HOST_TITLE = 16.0, 14.0, 17.0, 12.0, 22.0
+PAD, HOST_TITLE = 14.0, 22.0
 COLLAPSED_WIDTH, COLLAPSED_HEIGHT, COLLAPSED_GAP = 92.0, 62.0, 12.0
 BAND_HEIGHT = 26.0
+LABEL_LEAN = 16.0
+"""A line with its label to the right is centred as a whole."""
 LEAST_WIDTH, MOST_LEAVES = 520.0, 72
 
 
@@ -50,35 +51,13 @@ def draw_topology(topology: Topology, usage: Usage | None = None) -> Scene:
         drawing.draw()
         body, width, height = drawing.items(), drawing.width, drawing.height
     inner = max(width, LEAST_WIDTH)
-    head, top = _head(topology, usage, inner)
-    foot, bottom = _foot(topology, inner)
+    above, top = head(topology, usage, inner)
+    below, bottom = foot(topology, inner)
     left = MARGIN + (inner - width) / 2
-    items = [*head, *(item.moved(left, top) for item in body)]
-    items += [item.moved(MARGIN, top + height + 14) for item in foot]
+    items = [*above, *(item.moved(left, top) for item in body)]
+    items += [item.moved(MARGIN, top + height + 14) for item in below]
     title = topology.name
     return Scene(title, described(topology), inner + 2 * MARGIN, top + height + 14 + bottom + MARGIN, tuple(items))
-
-
-def described(topology: Topology) -> str:
-    """How many devices of each kind there are: `8 GPUs, 2 CPUs, 4 PCIe switches, on 1 host.`"""
-    counts = Counter(topology.device_kind.tolist())
-    named = [
-        f"{counts[index]} {_PLURALS[kind] if counts[index] != 1 else _SINGULARS[kind]}"
-        for index, kind in enumerate(DEVICE_KINDS)
-        if counts[index]
-    ]
-    hosts = len(topology.hosts)
-    return ", ".join(named) + (f", on {hosts} host{'s' if hosts != 1 else ''}." if hosts else ".")
-
-
-_SINGULARS = {
-    "gpu": "GPU", "pcie_switch": "PCIe switch", "nvswitch": "NVSwitch", "cpu": "CPU", "memory": "memory", "nic": "NIC",
-    "network_switch": "network switch", "process": "process",
-}  # fmt: skip
-_PLURALS = {
-    "gpu": "GPUs", "pcie_switch": "PCIe switches", "nvswitch": "NVSwitches", "cpu": "CPUs", "memory": "memories", "nic": "NICs",
-    "network_switch": "network switches", "process": "processes",
-}  # fmt: skip
 
 
 def _fastest(topology: Topology) -> float:
@@ -187,26 +166,34 @@ class _Drawing:
         """Links from GPU to GPU: a band where each has one to every other, else lines that go around below."""
         topology = self.topology
         kinds = topology.device_kind
-        pairs = {}
+        pairs: list[tuple[int, int, int]] = []
         for link in host.links:
             a, b = int(topology.link_a[link]), int(topology.link_b[link])
             if int(kinds[a]) in RANKED and int(kinds[b]) in RANKED:
-                pairs[tuple(sorted((host.leaves.index(a), host.leaves.index(b))))] = link
+                i, j = sorted((host.leaves.index(a), host.leaves.index(b)))
+                pairs.append((i, j, link))
         if not pairs:
             return y
-        places = sorted({place for pair in pairs for place in pair})
-        rates = {(float(topology.forward_Bps[i]), float(topology.backward_Bps[i])) for i in pairs.values()}
-        if len(places) > 2 and len(pairs) == len(places) * (len(places) - 1) // 2 and len(rates) == 1:
-            kind = LINK_KINDS[int(topology.link_kind[next(iter(pairs.values()))])]
-            links = {place: [link for pair, link in pairs.items() if place in pair] for place in places}
-            text = f"{_LINK_NAMES[kind]}, every GPU to every other"
-            band = Band(text, "", {host.leaves[place]: links[place] for place in places}, is_device=False)
-            return self.band(host, band, ports, y, y)
+        places = sorted({place for i, j, _ in pairs for place in (i, j)})
+        alike = {
+            (float(topology.forward_Bps[i]), float(topology.backward_Bps[i]), int(topology.link_kind[i]))
+            for _, _, i in pairs
+        }
+        every = len({(i, j) for i, j, _ in pairs}) == len(pairs) == len(places) * (len(places) - 1) // 2
+        if len(places) > 2 and every and len(alike) == 1:
+            kind = LINK_KINDS[alike.pop()[2]]
+            links = {host.leaves[place]: [link for i, j, link in pairs if place in (i, j)] for place in places}
+            return self.band(host, Band(f"{LINK_NAMES[kind]}, every GPU to every other", "", links), ports, y, y)
+        return self.around(host, pairs, ports, y)
+
+    def around(self, host: Host, pairs: list[tuple[int, int, int]], ports: _Ports, y: float) -> float:
+        """Links that go around below the GPUs, the short ones above the long ones; the lowest of them is returned."""
+        ends_at = ports.spread(pairs)
         deepest = y
         lanes: list[list[tuple[float, float]]] = []
-        for (i, j), link in sorted(pairs.items(), key=lambda item: item[0][1] - item[0][0]):
+        for i, j, link in sorted(pairs, key=lambda pair: pair[1] - pair[0]):
             one, other = host.leaves[i], host.leaves[j]
-            x0, x1 = ports.take(one, right=True), ports.take(other, right=False)
+            x0, x1 = ends_at[link]
             lane = next((k for k, taken in enumerate(lanes) if all(x1 < a or b < x0 for a, b in taken)), len(lanes))
             if lane == len(lanes):
                 lanes.append([])
@@ -265,7 +252,9 @@ class _Drawing:
     ) -> None:
         """Collapsed hosts to the right, and a band for each level of switches, over the whole width."""
         found = levels(self.topology, devices)
-        collapsed = self.collapsed(others, more, bottom) if found else []
+        first = others[0][1] if others else []
+        attached = [level for level in found if level.links_of(self.topology, first)]
+        collapsed = self.collapsed(others, more, bottom, len(attached)) if found else []
         y = bottom
         for level in found:
             top = y + LINK_ROOM + LABEL_STEP
@@ -280,8 +269,9 @@ class _Drawing:
             for side, members in collapsed:
                 links = level.links_of(self.topology, members)
                 if links:
-                    x = side.x + side.width * (1 + found.index(level)) / (len(found) + 1)
-                    self.cross(links, x, side, box, (bottom, top), ports, members)
+                    place = attached.index(level) if level in attached else 0
+                    x = side.x + side.width * (0.5 + place) / max(len(attached), 1) - LABEL_LEAN
+                    self.cross(links, x, side, box, (y, top), ports, members)
             if level.up:
                 x = self.width * 0.06
                 self.over += self.wires.vertical(
@@ -322,21 +312,23 @@ class _Drawing:
             ports.crossed.setdefault(box.name, []).append(x)
 
     def collapsed(
-        self, others: Sequence[tuple[str, list[int]]], more: int, bottom: float
+        self, others: Sequence[tuple[str, list[int]]], more: int, bottom: float, level_count: int
     ) -> list[tuple[Box, list[int]]]:
         """Boxes for other hosts, at the height of the host's lower edge."""
+        wide = max(COLLAPSED_WIDTH, 66.0 * level_count)
         out = []
         for name, members in others:
-            out.append((self.small_box(name, _contents(self.topology, members), bottom), members))
+            out.append((self.small_box(name, contents(self.topology, members), bottom, wide), members))
         if more:
-            self.small_box(f"+ {more} more", ["not drawn"], bottom)
+            self.small_box(f"+ {more} more", ["not drawn"], bottom, wide)
         return out
 
-    def small_box(self, name: str, lines: Sequence[str], bottom: float) -> Box:
+    def small_box(self, name: str, lines: Sequence[str], bottom: float, wide: float) -> Box:
+        """One of them: its name and what it holds."""
         x = self.width + COLLAPSED_GAP
         high = min(COLLAPSED_HEIGHT, bottom) if bottom > 40 else bottom
-        box = Box(x, bottom - high, COLLAPSED_WIDTH, high, "panel", "edge", 1.2, 6, name=f"small {x:.0f}", said=name)
-        self.width = x + COLLAPSED_WIDTH
+        box = Box(x, bottom - high, wide, high, "panel", "edge", 1.2, 6, name=f"small {x:.0f}", said=name)
+        self.width = x + wide
         self.devices.append(box)
         shown = [name, *lines][: max(int(high // 14), 1)]
         first = box.centre[1] - (len(shown) - 1) * 7
@@ -372,75 +364,25 @@ class _Ports:
     crossed: dict[str, list[float]] = field(default_factory=dict)
     taken: dict[int, list[float]] = field(default_factory=dict)
 
-    def take(self, leaf: int, right: bool | None = None) -> float:
-        """A place on the lower edge: the middle first, then beside it; arcs take the outer parts."""
+    def take(self, leaf: int) -> float:
+        """A place on the lower edge: the middle first, then beside it."""
         box = self.host.boxes[leaf]
         used = self.taken.setdefault(leaf, [])
-        step = 7.0
-        if right is None:
-            tries = [0.0, 13.0, -13.0, 20.0, -20.0]
-        else:
-            tries = [(1 if right else -1) * (step + 1 + step * k) for k in range(int(box.width / 2 / step))]
-        offset = next((t for t in tries if all(abs(t - u) >= 4 for u in used)), tries[-1])
+        offset = next((t for t in (0.0, 13.0, -13.0, 20.0, -20.0) if all(abs(t - u) >= 4 for u in used)), 20.0)
         used.append(offset)
         return box.centre[0] + offset
 
+    def spread(self, pairs: list[tuple[int, int, int]]) -> dict[int, tuple[float, float]]:
+        """Link -> where it leaves its left and its right GPU, so that links of one GPU do not cross.
 
-def _contents(topology: Topology, members: Sequence[int]) -> list[str]:
-    counts = Counter(DEVICE_KINDS[int(topology.device_kind[device])] for device in members)
-    shown = [kind for kind in ("gpu", "process", "nic") if counts[kind]]
-    return [f"{counts[kind]} {_PLURALS[kind] if counts[kind] != 1 else _SINGULARS[kind]}" for kind in shown]
-
-
-def _head(topology: Topology, usage: Usage | None, width: float) -> tuple[list[Item], float]:
-    items = text_lines(MARGIN, MARGIN, [clipped(topology.name, width, TITLE_SIZE, True)], TITLE_SIZE, bold=True)
-    y = MARGIN + TITLE_SIZE * LEADING
-    sentences = [(described(topology), "quiet")]
-    if usage is not None:
-        sentences.append((usage.words, "ink"))
-    for sentence, role in sentences:
-        lines = wrap(sentence, width, TEXT_SIZE)
-        items += text_lines(MARGIN, y, lines, TEXT_SIZE, role)
-        y += len(lines) * TEXT_SIZE * LEADING
-    return items, y + 12
-
-
-def _foot(topology: Topology, width: float) -> tuple[list[Item], float]:
-    """What each colour of link is, how fast, on what ground; and what the machine's notes say."""
-    items: list[Item] = []
-    x = y = 0.0
-    for index, kind in enumerate(LINK_KINDS):
-        links = np.flatnonzero(topology.link_kind == index)
-        if not len(links):
-            continue
-        words = f"{_LINK_NAMES.get(kind, kind)} {_range(topology, links)}"
-        room = 30 + text_width(words, TEXT_SIZE - 0.5)
-        if x and x + room > width:
-            x, y = 0.0, y + 20
-        items.append(Line(((x, y + 8), (x + 22, y + 8)), "memory link" if kind == "memory" else kind, 4))
-        items.append(Text(x + 28, y + 8, words, TEXT_SIZE - 0.5, role="quiet"))
-        x += room + 18
-    y += 24 if len(items) else 0
-    said = "Numbers at links are GB/s each way" if topology.link_count else ""
-    if topology.link_count and np.isfinite(topology.duplex_Bps).any():
-        said += "; “both” is what both directions carry together"
-    for sentence in (said, f"Source: {topology.source}" if topology.source else "", *topology.notes):
-        if sentence:
-            lines = wrap(f"{sentence[0].upper()}{sentence[1:]}.".replace("..", "."), width, TEXT_SIZE - 1)
-            items += text_lines(0, y, lines, TEXT_SIZE - 1, "quiet")
-            y += len(lines) * (TEXT_SIZE - 1) * LEADING
-    return items, y
-
-
-_LINK_NAMES = {
-    "nvlink": "NVLink", "xgmi": "xGMI", "c2c": "C2C", "pcie": "PCIe", "local": "inside a device", "memory": "memory",
-    "socket": "between sockets", "network": "network",
-}  # fmt: skip
-
-
-def _range(topology: Topology, links: np.ndarray) -> str:
-    rates = np.concatenate([topology.forward_Bps[links], topology.backward_Bps[links]])
-    low, high = float(rates.min()), float(rates.max())
-    basis = "/".join(sorted({BASES[int(i)] for i in topology.link_basis[links]}))
-    speed = format_rate(high) if low == high else f"{low / 1e9:.3g} to {format_rate(high)}"
-    return f"{speed} ({basis})"
+        From left to right: those to the left, the shortest first, a free middle, those to the right, the longest first.
+        """
+        out: dict[int, list[float]] = {link: [0.0, 0.0] for _, _, link in pairs}
+        for place, leaf in enumerate(self.host.leaves):
+            left = sorted((place - i, link) for i, j, link in pairs if j == place)
+            right = sorted(((j - place, link) for i, j, link in pairs if i == place), reverse=True)
+            box = self.host.boxes[leaf]
+            step = (box.width - 8) / max(len(left) + len(right), 1)
+            for index, (_, link) in enumerate([*left, *right]):
+                out[link][index < len(left)] = box.x + 4 + step * (index + 0.5)
+        return {link: (x0, x1) for link, (x0, x1) in out.items()}

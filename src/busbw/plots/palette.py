@@ -81,7 +81,7 @@ PARTS = {
     "launch": _look("#7c2d12", "#b45309", "square"),
     "steps": _look("#d97706", "#fbbf24", "square"),
     "bytes": _look("#2a78d6", "#60a5fa", "square"),
-    "reducing": _look("#6b21a8", "#c084fc", "square"),
+    "reducing": _look("#33363b", "#dfe3e8", "square"),
 }
 """What a time is made of: `latency` is launch and steps together, where they cannot be told apart."""
 _SPARE = tuple(_look("#57606a", "#9da7b3", shape) for shape in ("wedge", "arrow", "stroke"))

@@ -22,9 +22,13 @@ function chartConfig() {
   };
 }
 
-/** Draw a Vega-Lite specification into an element; the newest call wins. */
+/** Draw a Vega-Lite specification into an element; the newest call wins. What is first drawn out of sight waits its turn. */
 async function draw(holder, spec) {
   const turn = (holder.turn = (holder.turn || 0) + 1);
+  if (!holder.made && holder.getBoundingClientRect().top > 2 * innerHeight) {
+    await new Promise((go) => (window.requestIdleCallback ? requestIdleCallback(go, { timeout: 400 }) : setTimeout(go)));
+    if (holder.turn !== turn) return;
+  }
   const options = { renderer: "svg", actions: false, ast: true, expressionFunctions: AXIS_WORDS, config: chartConfig(), tooltip: showTip };
   const full = { width: "container", autosize: { type: "fit-x", contains: "padding" }, padding: 4, ...spec };
   const made = await vegaEmbed(holder, full, options);
@@ -33,7 +37,6 @@ async function draw(holder, spec) {
     holder.made = made;
     holder.dataset.drawn = String(turn);
   }
-  return made.view;
 }
 
 /** A logarithmic axis of sizes, ticks at powers of 2 as far apart as the width asks for. */

@@ -15,7 +15,7 @@ Spot = tuple[bool, Any, str, CodeType | None, int, Any, bool]
 """(inside a module's forward, that module or None, name, code and instruction of the call site, reduction operator,
 inside a pipeline schedule's step)"""
 
-_SKIP, _USER, _MODULE, _REDUCE, _SHARDED, _HANDLE, _BUCKET, _BATCH, _SCHEDULE = range(9)
+_SKIP, _USER, _MODULE, _REDUCE, _SHARDED, _HANDLE, _BUCKET, _BATCH, _SCHEDULE, _OPERATOR = range(10)
 _WRAPPERS = ("typing_extensions.py", f"{os.sep}contextlib.py", f"{os.sep}functools.py")  # decorators' frames
 _PREFIXES = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.")
 
@@ -63,6 +63,9 @@ class Places:
                         redop = frame.f_locals.get(self.redop_arguments[id(this)])
                 elif role == _SCHEDULE:
                     scheduled = True
+                elif role == _OPERATOR:
+                    if redop is None:
+                        redop = _said_to_operator(frame)
                 elif not name:
                     name = self._told(role, frame)
             frame = frame.f_back
@@ -106,6 +109,9 @@ class Places:
         if role == _BUCKET:
             index = getattr(held.get("bucket"), "index", None)
             return f"bucket {index()}" if callable(index) else ""
+        action = str(held.get("comp_type") or "").rpartition(".")[2]  # SEND_F, RECV_B, ...
+        if action[-2:] in ("_F", "_B"):
+            return f"{'fwd' if action.endswith('F') else 'bwd'}_{action[:-2].lower()}"
         return str(held.get("desc") or "")
 
     def _meet(self, code: CodeType) -> int:
@@ -127,12 +133,14 @@ class Places:
             if argument is not None:
                 self.redop_arguments[id(code)] = argument
                 return _REDUCE
+        if part == "_ops.py" and code.co_name == "__call__":
+            return _OPERATOR
         if part.endswith("_fsdp_param_group.py"):
             return _SHARDED
         if part in ("distributed/fsdp/_flat_param.py", "distributed/fsdp/_runtime_utils.py"):
             return _HANDLE if {"handle", "self"} & set(code.co_varnames[: code.co_argcount]) else _SKIP
         if part == "distributed/pipelining/schedules.py":
-            if "desc" in code.co_varnames[: code.co_argcount]:
+            if "desc" in code.co_varnames[: code.co_argcount] or code.co_name == "_perform_action":
                 return _BATCH
             if code.co_name == "step":
                 return _SCHEDULE
@@ -149,6 +157,14 @@ def site_words(code: CodeType | None, at: int) -> str:
             line = number
             break
     return f"{code.co_filename}:{line} {code.co_name}"
+
+
+def _said_to_operator(frame: FrameType) -> str | None:
+    """The reduction in a call of `_c10d_functional.all_reduce(tensor, "sum", group)`, as compiled graphs make it."""
+    held = frame.f_locals
+    if "_c10d_functional" not in str(held.get("self")):
+        return None
+    return next((word for word in held.get("args", ())[1:2] if isinstance(word, str)), None)
 
 
 def _clean(path: str) -> str:
