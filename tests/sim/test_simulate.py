@@ -230,3 +230,15 @@ def test_defaults_are_what_nccl_does_by_and_large() -> None:
     assert default_algorithm("scatter", 8) == "direct"
     assert default_algorithm("all_to_all", 8) == "direct"
     assert default_algorithm("all_to_all", 4096) == "pairwise"
+    assert default_algorithm("broadcast", 4) == "ring(chunks=200)"
+
+
+def test_over_hosts_each_channel_crosses_by_a_nic_of_its_own() -> None:
+    """2 hosts of 8 with NICs of 50 GB/s: one ring is bound by one NIC, 8 channels by 8 NICs (or by NVLink, 450)."""
+    machine = read_topology("cluster(hosts=2, host=dgx-h100, nic=400Gb/s)")
+    name = default_algorithm("all_gather", 16, machine)
+    assert name == "multi_ring(channels=8,ranks_per_host=8)"
+    assert default_algorithm("all_gather", 8, machine) == "ring"  # on one host
+    one, many = (simulate(each, machine, [2**32], "all_gather")[0].measurement.busbw_GBps for each in ("ring", name))
+    assert one == pytest.approx(50, rel=0.01)
+    assert many == pytest.approx(400, rel=0.02)

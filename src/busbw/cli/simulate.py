@@ -92,7 +92,7 @@ def _one(
     from busbw.sim import default_algorithm, simulate
 
     n = machine.world_size if args.world is None else args.world
-    spec = parse_algorithm(name or default_algorithm(op, n))
+    spec = parse_algorithm(name or default_algorithm(op, n, machine))
     found = simulate(
         spec,
         machine,

@@ -52,7 +52,7 @@ def limits(machine: Topology, rows: Sequence[Measurement]) -> tuple[list[RowLimi
             if n > MOST_RANKS:
                 raise UsageError(f"{op} N={n}: more than {MOST_RANKS} ranks are not simulated here")
             sizes = sorted({row.call.size_bytes for row in members})
-            spec = parse_algorithm(named or default_algorithm(op, n))
+            spec = parse_algorithm(named or default_algorithm(op, n, machine))
             made = simulate(spec, machine, sizes, op, world_size=n, root=root, dtype="uint8")
             by_size = dict(zip(sizes, made, strict=True))
             found += [RowLimit(row, by_size[row.call.size_bytes]) for row in members]

@@ -21,6 +21,8 @@ from busbw.sim.wires import Wires
 DEFAULT_DTYPE = "float32"
 FINE = 100
 """Chunks of a pipeline for each step in which it fills, by default: filling takes 1 %."""
+MOST_OVER_HOSTS = 16_384
+"""Ranks up to which the default has a ring for each rank of a host."""
 FEW_MESSAGES = 20_000
 """Schedules of unequal steps with so many messages, or fewer, are simulated by their dependencies unasked."""
 
@@ -64,8 +66,11 @@ def simulate(
     return found
 
 
-def default_algorithm(op: str, world_size: int) -> str:
-    """What NCCL does by and large: rings, and grouped sends and receives for scatter, gather and all-to-all."""
+def default_algorithm(op: str, world_size: int, topology: Topology | None = None) -> str:
+    """What NCCL does by and large: rings, and grouped sends and receives for scatter, gather and all-to-all.
+
+    On a machine of several hosts, rings are as many as a host has ranks (8 at most), and cross by another rank each.
+    """
     collective = find_collective(op).name
     if collective in ("scatter", "gather"):
         return "direct"
@@ -73,7 +78,21 @@ def default_algorithm(op: str, world_size: int) -> str:
         return "direct" if world_size <= 256 else "pairwise"
     if collective in ("broadcast", "reduce") and world_size > 2:
         return f"ring(chunks={FINE * (world_size - 2)})"
+    local = 1 if topology is None else _ranks_per_host(topology, world_size)
+    if local > 1 and collective in ("all_reduce", "all_gather", "reduce_scatter") and world_size <= MOST_OVER_HOSTS:
+        return f"multi_ring(channels={min(local, 8)},ranks_per_host={local})"
     return "ring"
+
+
+def _ranks_per_host(topology: Topology, world_size: int) -> int:
+    """Ranks of each host, where there are several hosts that have as many each, in order; 1 otherwise."""
+    host = topology.device_host[topology.ranks[:world_size]]
+    local = int((host == host[0]).sum())
+    if local == world_size or world_size % local or (host < 0).any():
+        return 1
+    blocks = host.reshape(-1, local)
+    alike = (blocks == blocks[:, :1]).all() and len(set(blocks[:, 0].tolist())) == len(blocks)
+    return local if alike else 1
 
 
 def algorithm_of(row: Measurement) -> str:

@@ -110,23 +110,23 @@ def _why_not(row: Measurement, topology: Topology) -> str:
     if "group" in row.labels:
         return "several groups at the same time"
     try:
-        reason = _spec(row).why_not(call.collective, call.world_size)
+        reason = _spec(row, topology).why_not(call.collective, call.world_size)
     except UsageError as error:
         reason = str(error)
     return f"no schedule for {call.collective}" if reason else ""
 
 
-def _spec(row: Measurement) -> Spec:
+def _spec(row: Measurement, topology: Topology) -> Spec:
     """The schedule that was run, where the row says so as we do; what NCCL does by and large otherwise."""
     named = algorithm_of(row)
     if named:
         return parse_algorithm(named)
-    return parse_algorithm(default_algorithm(row.call.collective, row.call.world_size))
+    return parse_algorithm(default_algorithm(row.call.collective, row.call.world_size, topology))
 
 
 def terms_of(row: Measurement, topology: Topology, columns: Sequence[Column], free: Sequence[bool]) -> Terms:
     """The equation of a row's collective, N and algorithm; `free` tells which columns are asked for."""
-    spec = _spec(row)
+    spec = _spec(row, topology)
     call = row.call
     schedule = spec.build(call.collective, call.world_size, call.root or 0)
     machine = topology.with_ranks(call.world_size)
