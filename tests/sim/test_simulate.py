@@ -242,3 +242,16 @@ def test_over_hosts_each_channel_crosses_by_a_nic_of_its_own() -> None:
     one, many = (simulate(each, machine, [2**32], "all_gather")[0].measurement.busbw_GBps for each in ("ring", name))
     assert one == pytest.approx(50, rel=0.01)
     assert many == pytest.approx(400, rel=0.02)
+
+
+def test_a_schedule_by_hand_that_is_wrong_is_refused_before_it_is_simulated() -> None:
+    """Rank 0 sends to rank 1 and nothing comes back: not an all-reduce."""
+    zero = np.zeros(1, np.int64)
+    phase = Phase(np.array([0]), np.array([1]), np.ones(1, np.int64), True, lambda step: (zero, zero))
+    with pytest.raises(UsageError, match="rank 0"):
+        simulate(Schedule("half", "all_reduce", 2, 1, (phase,)), star(2), [1024])
+    away = Phase(np.array([0]), np.array([5]), np.ones(1, np.int64), True, lambda step: (zero, zero))
+    with pytest.raises(UsageError, match="5"):
+        simulate(Schedule("away", "all_reduce", 2, 1, (away,)), star(2), [1024])
+    with pytest.raises(UsageError, match="the schedule is for 2 ranks, not 3"):
+        simulate(_exchange(), star(3), [1024], world_size=3)
