@@ -48,7 +48,13 @@ def over_hosts(world_size: int, channels: int, ranks_per_host: int) -> list[tupl
 
 
 def _schedule(
-    collective: str, world_size: int, channels: int | None, orders: Orders, ranks_per_host: int | None
+    collective: str,
+    world_size: int,
+    channels: int | None,
+    orders: Orders,
+    ranks_per_host: int | None,
+    root: int = 0,
+    chunks: int | None = None,
 ) -> Schedule:
     options: dict[str, Any] = {}
     if orders is not None:
@@ -71,8 +77,12 @@ def _schedule(
         rings = [tuple((step * position) % world_size for position in range(world_size)) for step in steps]
         options["channels"] = count
     builder: Callable[..., Schedule] = ring.ALGORITHM.builders[collective]
-    parts = tuple((1 / len(rings), builder(world_size, order=order)) for order in rings)
-    return Schedule("multi_ring", collective, world_size, world_size, (), parts=parts, options=options)
+    more: dict[str, Any] = {}
+    if collective in ("broadcast", "reduce"):
+        more = {"root": root, "chunks": chunks}
+        options |= {} if chunks is None else {"chunks": chunks}
+    parts = tuple((1 / len(rings), builder(world_size, order=order, **more)) for order in rings)
+    return Schedule("multi_ring", collective, world_size, parts[0][1].chunks, (), root=root, parts=parts, options=options)
 
 
 def all_reduce(
@@ -111,14 +121,47 @@ def all_gather(
     return _schedule("all_gather", world_size, channels, orders, ranks_per_host)
 
 
+def broadcast(
+    world_size: int,
+    *,
+    root: int = 0,
+    channels: int | None = None,
+    orders: Orders = None,
+    ranks_per_host: int | None = None,
+    chunks: int | None = None,
+) -> Schedule:
+    """A pipeline along each ring, from the root."""
+    return _schedule("broadcast", world_size, channels, orders, ranks_per_host, root, chunks)
+
+
+def reduce(
+    world_size: int,
+    *,
+    root: int = 0,
+    channels: int | None = None,
+    orders: Orders = None,
+    ranks_per_host: int | None = None,
+    chunks: int | None = None,
+) -> Schedule:
+    """A pipeline along each ring, to the root."""
+    return _schedule("reduce", world_size, channels, orders, ranks_per_host, root, chunks)
+
+
 ALGORITHM = Algorithm(
     name="multi_ring",
     summary="Several rings at once in different orders, each with its part of the tensor.",
     source="NCCL's channels",
-    builders={"all_reduce": all_reduce, "reduce_scatter": reduce_scatter, "all_gather": all_gather},
+    builders={
+        "all_reduce": all_reduce,
+        "reduce_scatter": reduce_scatter,
+        "all_gather": all_gather,
+        "broadcast": broadcast,
+        "reduce": reduce,
+    },
     options={
         "channels": "rings (default: 2, one each way)",
         "orders": "the order of each ring instead: 0-1-2-3/0-2-1-3",
+        "chunks": "broadcast and reduce: pieces that follow each other down each ring (default: 4(N-2))",
         "ranks_per_host": "rings host by host, each crossing by another rank (then channels: as many as ranks of a host)",
     },
 )

@@ -76,12 +76,12 @@ def default_algorithm(op: str, world_size: int, topology: Topology | None = None
         return "direct"
     if collective == "all_to_all":
         return "direct" if world_size <= 256 else "pairwise"
-    if collective in ("broadcast", "reduce") and world_size > 2:
-        return f"ring(chunks={FINE * (world_size - 2)})"
+    chunks = f"chunks={FINE * (world_size - 2)}" if collective in ("broadcast", "reduce") and world_size > 2 else ""
     local = 1 if topology is None else _ranks_per_host(topology, world_size)
-    if local > 1 and collective in ("all_reduce", "all_gather", "reduce_scatter") and world_size <= MOST_OVER_HOSTS:
-        return f"multi_ring(channels={min(local, 8)},ranks_per_host={local})"
-    return "ring"
+    if local > 1 and world_size <= MOST_OVER_HOSTS:
+        options = [f"channels={min(local, 8)}", *([chunks] if chunks else []), f"ranks_per_host={local}"]
+        return f"multi_ring({','.join(options)})"
+    return f"ring({chunks})" if chunks else "ring"
 
 
 def _ranks_per_host(topology: Topology, world_size: int) -> int:
