@@ -57,7 +57,13 @@ CASES = (
     Case("ring N=131072, DGX hosts, 2:1", DGX, "ring", 2**30, 1.0, 5.0, 1024),
     Case("halving-doubling N=131072, DGX hosts, 2:1", DGX, "recursive_halving_doubling", 2**30, 10.0, 15.0, 1024),
     Case("ring N=512, by dependencies", SWITCH.format(n=512), "ring", 2**26, exact=True),
-    Case("halving-doubling N=1024, by dependencies", SWITCH.format(n=1024), "recursive_halving_doubling", 2**26, exact=True),
+    Case(
+        "halving-doubling N=1024, by dependencies",
+        SWITCH.format(n=1024),
+        "recursive_halving_doubling",
+        2**26,
+        exact=True,
+    ),
 )
 
 

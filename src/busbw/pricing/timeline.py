@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw.errors import UsageError
-from busbw.pricing.profile import Profile
+from busbw.pricing.profile import Profile, price_of
 from busbw.pricing.stream import Compute, Event, Issue
 
 
@@ -72,9 +72,11 @@ def play(events: Sequence[Event], profile: Profile, work: Work, bubble: float = 
             compute += event.flops * per_flop
         elif isinstance(event, Issue):
             line = event.line
-            seconds = profile.estimate(line.call).seconds * line.count
+            seconds = price_of(profile, line).seconds * line.count
             communication += seconds
             ready = last_start if event.ahead else now
+            if event.follows in pending:
+                ready = max(ready, pending[event.follows][0])
             end = max(ready, free.get(line.group, 0.0)) + seconds
             free[line.group] = end
             where = f"{line.group} {line.phase}"

@@ -8,6 +8,7 @@ from busbw.algorithms.spec import Spec, parse_algorithm
 from busbw.core.call import Call
 from busbw.core.collective import COLLECTIVES, find_collective
 from busbw.core.dtype import DTYPES
+from busbw.core.measurement import Measurement
 from busbw.core.schedule import Algorithm, Schedule
 from busbw.core.topology import Topology
 from busbw.errors import UsageError
@@ -71,6 +72,14 @@ def default_algorithm(op: str, world_size: int) -> str:
     if collective in ("broadcast", "reduce") and world_size > 2:
         return f"ring(chunks={FINE * (world_size - 2)})"
     return "ring"
+
+
+def algorithm_of(row: Measurement) -> str:
+    """What carried a row out: the schedule that was executed, the algorithm that was simulated; "" for the library's own."""
+    executed = row.labels.get("schedule", "")
+    if executed and executed != "own":
+        return executed
+    return row.labels.get("algorithm", "") if row.origin == "simulated" else ""
 
 
 def _schedule(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, number, yes_or_no
 from busbw.pricing.stream import Compute, Event, Events, Wait, call
+from busbw.units import format_decimal
 
 OPTIONS = (
     Option("reduce_bucket_size", 5e8, number, "elements of a gradient bucket"),
@@ -61,10 +62,10 @@ class Zero(DataScheme):
     def _compare(self) -> None:
         n = self.job.group.size
         total = sum(tensor.size_bytes for tensor in self.job.model.trainable)
-        unit = (n - 1) / n * total / 1e9
+        unit = format_decimal((n - 1) / n * total)
         self.notes.append(
-            f"DeepSpeed's defaults all-reduce gradients and gather parameters: 3 x {unit:.3g} GB sent a rank; the textbook's "
-            f"reduce-scatter and all-gather would send 2 x {unit:.3g} GB (textbook=true prices it)"
+            f"DeepSpeed's defaults all-reduce gradients and gather parameters: 3 x {unit} sent a rank; the textbook's "
+            f"reduce-scatter and all-gather would send 2 x {unit} (textbook=true prices it)"
         )
 
     def constructor(self) -> Events:

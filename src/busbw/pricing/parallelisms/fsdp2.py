@@ -8,6 +8,7 @@ the module is wrapped. The next gather is issued before the current reduce-scatt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from busbw.core.dtype import DTYPES
 from busbw.core.plan import Tensor, Unit
@@ -105,9 +106,8 @@ class Fsdp2(DataScheme):
             )
         if self.replicas is not None:
             own = count // self.shards.size
-            events.append(
-                call("all_reduce", self.replicas, own, dtype, "backward", unit.name, tag="reduce", redop="avg")
-            )
+            across = call("all_reduce", self.replicas, own, dtype, "backward", unit.name, tag="reduce", redop="avg")
+            events.append(replace(across, follows="reduce"))
         return events
 
     # --- order ---
