@@ -11,6 +11,8 @@ from busbw.core.dtype import DTYPES
 from busbw.core.measurement import Measurement
 from busbw.core.schedule import Algorithm, Schedule
 from busbw.core.topology import Topology
+from busbw.core.verify import MOST_WORK, verify
+from busbw.core.verify import work as work_of
 from busbw.errors import UsageError
 from busbw.sim.prediction import Prediction
 from busbw.sim.steps import Steps
@@ -88,6 +90,8 @@ def _schedule(
     if isinstance(work, Schedule):
         if world_size is not None and world_size != work.world_size:
             raise UsageError(f"the schedule is for {work.world_size} ranks, not {world_size}")
+        if work_of(work) <= MOST_WORK:
+            verify(work)  # one that a user built by hand may be wrong
         return work, work.algorithm
     spec = parse_algorithm(work) if isinstance(work, str) else work if isinstance(work, Spec) else Spec(work)
     collective = find_collective(op).name
