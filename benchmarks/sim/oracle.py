@@ -161,7 +161,9 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     print(f"# all-reduce, ours against SimGrid; seed {args.seed}, {args.cases} random machines")
-    print(f"{'case':<46} {'algorithm':<27} {'N':>3} {'links':>5} {'size':>7} {'rung':<12} {'ours':>10} {'SimGrid':>10}  difference")
+    print(
+        f"{'case':<46} {'algorithm':<27} {'N':>3} {'links':>5} {'size':>7} {'rung':<12} {'ours':>10} {'SimGrid':>10}  difference"
+    )
     cases = list(random_cases(args.seed, args.cases, [parse_size(text) for text in args.sizes.split(",")]))
     cases += [] if args.no_presets else list(preset_cases(parse_size("64MiB")))
     rows = []
