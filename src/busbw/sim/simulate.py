@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from busbw.algorithms.spec import Spec, parse_algorithm
 from busbw.core.call import Call
@@ -10,6 +11,8 @@ from busbw.core.collective import COLLECTIVES, find_collective
 from busbw.core.dtype import DTYPES
 from busbw.core.schedule import Algorithm, Schedule
 from busbw.core.topology import Topology
+from busbw.core.verify import MOST_WORK, verify
+from busbw.core.verify import work as cost_of_verifying
 from busbw.errors import UsageError
 from busbw.sim.prediction import Prediction
 from busbw.sim.steps import Steps
@@ -20,6 +23,8 @@ FINE = 100
 """Chunks of a pipeline for each step in which it fills, by default: filling takes 1 %."""
 FEW_MESSAGES = 20_000
 """Schedules of unequal steps with so many messages, or fewer, are simulated by their dependencies unasked."""
+
+_verified: WeakSet[Schedule] = WeakSet()
 
 
 def simulate(
@@ -39,7 +44,7 @@ def simulate(
     `work` is a schedule, or an algorithm that makes one (its name, with options: `ring(order=0-2-1-3)`); `op` and `root`
     are then those of the call. The first `world_size` ranks of the machine take part, all by default. `exact` forces
     the finest rung, in which `pieces` cuts each message into so many that follow each other. Raises UsageError where
-    the algorithm can't do this, or the machine does not suit it.
+    the algorithm can't do this, the machine does not suit it, or a schedule (of up to `verify.MOST_WORK`) is wrong.
     """
     schedule, name = _schedule(work, topology, op, world_size, root)
     machine = topology.with_ranks(schedule.world_size)
@@ -79,6 +84,9 @@ def _schedule(
     if isinstance(work, Schedule):
         if world_size is not None and world_size != work.world_size:
             raise UsageError(f"the schedule is for {work.world_size} ranks, not {world_size}")
+        if work not in _verified and cost_of_verifying(work) <= MOST_WORK:
+            verify(work)
+            _verified.add(work)
         return work, work.algorithm
     spec = parse_algorithm(work) if isinstance(work, str) else work if isinstance(work, Spec) else Spec(work)
     collective = find_collective(op).name
