@@ -49,19 +49,21 @@ PRESETS = (
     "switch(gpus=8, bandwidth=50GiB/s, latency=0.5us)",
     "switch(gpus=64, bandwidth=50GiB/s, latency=0.5us)",
     "pcie-8gpu",
-    "pcie-2gpu",
-    "pcie-4gpu",
+    "workstation(gpus=2)",
+    "workstation(gpus=4)",
     "dgx-a100",
     "dgx-h100",
     "dgx-b200",
     "gb200-nvl72",
     "mi300x",
-    "cluster(hosts=4, host=dgx-h100, nic=400Gb/s, oversubscription=2)",
-    "fat-tree(hosts=64, levels=3)",
+    "cluster(hosts=8, host=dgx-h100, nic=400Gb/s, oversubscription=2)",
+    "cluster(hosts=4, host=pcie-8gpu(nics=4), nic=200Gb/s, oversubscription=2)",
+    "fat-tree(hosts=64, host=gpu, nic=200Gb/s, oversubscription=4)",
+    "fat-tree(hosts=64, levels=3, radix=8)",
     "rail(hosts=8)",
+    "ring(gpus=16)",
     "torus(shape=4x4x4)",
-    "torus(shape=8)",
-    "mesh(shape=4x4)",
+    "mesh(shape=6x6)",
     "dragonfly(groups=4, switches=2, gpus=4, global_links=2)",
 )
 
@@ -127,7 +129,7 @@ def compare(case: Case) -> Iterator[Row]:
     yield Row(case, "dependencies", ours[True], replay(case.schedule, machine, size)[0])
     steps = ours[False]
     if found[False].rung == "dependencies":  # steps differ, so the rung was changed: ask for the steps themselves
-        steps = Steps(case.schedule, machine).predict(found[False].call, "").time_s - machine.costs.launch_s
+        steps = Steps(case.schedule, machine).predict([found[False].call], "")[0].time_s - machine.costs.launch_s
     if not _pipelined(case.schedule):
         yield Row(case, "steps", steps, replay(case.schedule, machine, size, barrier=True)[0])
     if not _pipelined(case.schedule) and _one_latency(case.schedule, machine):

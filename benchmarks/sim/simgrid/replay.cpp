@@ -27,8 +27,10 @@
 
 namespace sg4 = simgrid::s4u;
 
-// SimGrid takes whole bytes; shares of a tensor are none. So it gets bytes and bandwidths in units of 1/1024 byte.
-static constexpr double SCALE = 1024;
+// SimGrid takes whole bytes, which shares of a tensor are not, and its precision of times is absolute; where machines are
+// uneven, 1e-7 of a message can move the whole by 0.5 %, as who meets whom on a wire changes. So it is told
+// amounts in units of 2^-20 byte and times in microseconds.
+static constexpr double SCALE = 1 << 20, MICRO = 1e-6;
 
 static uint64_t scaled(double bytes)
 {
@@ -57,7 +59,7 @@ static std::vector<sg4::Host*> hosts;
 static std::vector<Connection> connections;
 static std::vector<Message> messages;
 static std::vector<double> busy; // each rank adds one message after the other until then
-static double gamma_s;
+static double gamma;
 static bool in_links;
 static double last = 0;
 
@@ -79,14 +81,15 @@ static void read(const char* file_name, std::string& mode)
   std::ifstream in(file_name);
   std::string latency;
   size_t resources, ranks, pairs, channels, count;
-  in >> mode >> latency >> gamma_s >> resources;
+  in >> mode >> latency >> gamma >> resources;
+  gamma /= MICRO;
   in_links   = latency == "links";
   auto* zone = sg4::create_full_zone("machine");
   std::vector<const sg4::Link*> wires;
   for (size_t i = 0; i < resources; i++) {
     double capacity;
     in >> capacity;
-    wires.push_back(zone->create_link("wire" + std::to_string(i), capacity * SCALE)
+    wires.push_back(zone->create_link("wire" + std::to_string(i), capacity * SCALE * MICRO)
                         ->set_sharing_policy(sg4::Link::SharingPolicy::SHARED)
                         ->seal());
   }
@@ -99,6 +102,7 @@ static void read(const char* file_name, std::string& mode)
     Connection one;
     size_t hops, wire;
     in >> one.source >> one.target >> one.latency >> one.cap >> hops;
+    one.latency /= MICRO;
     std::vector<sg4::LinkInRoute> way;
     for (size_t k = 0; k < hops; k++) {
       in >> wire;
@@ -184,7 +188,7 @@ static void deliver(size_t which)
   const auto& one    = messages[which];
   const auto& route  = connections[one.connection];
   const double waits = in_links ? 0.0 : route.latency;
-  if (waits == 0 && one.added * gamma_s == 0) {
+  if (waits == 0 && one.added * gamma == 0) {
     mark_done(one);
     return;
   }
@@ -192,9 +196,9 @@ static void deliver(size_t which)
     const auto& here = messages[which];
     if (waits > 0)
       sg4::this_actor::sleep_for(waits);
-    if (here.added * gamma_s > 0) {
+    if (here.added * gamma > 0) {
       double& until = busy[connections[here.connection].target];
-      until         = std::max(until, sg4::Engine::get_clock()) + here.added * gamma_s;
+      until         = std::max(until, sg4::Engine::get_clock()) + here.added * gamma;
       sg4::this_actor::sleep_until(until);
     }
     mark_done(here);
@@ -213,7 +217,7 @@ static void send(size_t which)
   one.is_ready->acquire();
   auto comm = mailbox_of(which)->put_init(&data, scaled(one.bytes));
   if (connections[one.connection].cap > 0)
-    comm->set_rate(connections[one.connection].cap * SCALE);
+    comm->set_rate(connections[one.connection].cap * SCALE * MICRO);
   comm->start();
   comm->wait();
 }
@@ -299,8 +303,8 @@ static void round_by_round()
     for (const auto& [at, which] : arrived) {
       double& until = busy[connections[messages[which].connection].target];
       double done   = at;
-      if (messages[which].added * gamma_s > 0)
-        done = until = std::max(until, at) + messages[which].added * gamma_s;
+      if (messages[which].added * gamma > 0)
+        done = until = std::max(until, at) + messages[which].added * gamma;
       end = std::max(end, done);
     }
     sg4::this_actor::sleep_until(end);
@@ -315,7 +319,7 @@ int main(int argc, char** argv)
   // Plain max-min, without what is for TCP: no factors, no windows, no traffic of acknowledgements, no rounding of times.
   for (const char* setting :
        {"network/model:CM02", "network/bandwidth-factor:1", "network/latency-factor:1", "network/weight-S:0",
-        "network/TCP-gamma:1e20", "network/crosstraffic:0", "surf/precision:1e-12", "maxmin/precision:1e-9",
+        "network/TCP-gamma:1e20", "network/crosstraffic:0", "surf/precision:1e-10", "maxmin/precision:1e-9",
         "contexts/stack-size:64"})
     sg4::Engine::set_config(setting);
   if (argc != 2) {
@@ -337,6 +341,6 @@ int main(int argc, char** argv)
         std::cerr << "replay: messages wait for each other\n";
         return 1;
       }
-  std::printf("%.17g %.6f\n", last, took.count());
+  std::printf("%.17g %.6f\n", last * MICRO, took.count());
   return 0;
 }
