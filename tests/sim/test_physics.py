@@ -186,7 +186,9 @@ def test_equal_flows_end_when_the_events_say(seed: int) -> None:
     rng = random.Random(seed)
     machine = random_machine(rng, latency=False, most=12)
     wires = Wires(machine)
-    for pattern in patterns(parse_algorithm(rng.choice(["ring", "pairwise", "direct"])).build("all_reduce", machine.world_size)):
+    for pattern in patterns(
+        parse_algorithm(rng.choice(["ring", "pairwise", "direct"])).build("all_reduce", machine.world_size)
+    ):
         step = wires.step(pattern, 2**20)
         assert step.lockstep
         ends, _ = wires._events(wires.capped(pattern), pattern.share * 2**20)
