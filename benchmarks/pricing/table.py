@@ -13,7 +13,8 @@ For each model and plan a training program runs five steps under `busbw.capture`
 compared), on torch's fake process group with 8 and 64 (the first and the last rank's). Another process, in which torch is never imported,
 prices the same from the model's file. A row agrees when every call agrees, in order: collective, S, dtype, ranks of the group, root,
 phase, and the bytes that the rank sends, in the constructor, the first, the second and every later step. Of a pipeline's messages the peer is
-compared, and not the phase, which torch does not always tell.
+compared, and not the phase, which torch does not always tell. Models are read with their example inputs, on the meta device; the LSTM on the
+CPU; those of transformers (`hf_`) are priced from their config.json alone.
 
 **{agrees} of {ran} runs agree, over {calls} calls; {refused} more plans are refused by torch itself for that model.**
 
@@ -57,12 +58,12 @@ def page(rows: list[dict[str, Any]], versions: tuple[str, str] = ("2.13", "")) -
 
 def _plan(row: dict[str, Any]) -> str:
     """The plan, with what follows from N as a letter."""
-    half = row["world"] // 2
+    world = row["world"]
     label: str = row["label"]
-    if label.startswith("hsdp=2x"):
-        label = label.replace(f"hsdp=2x{half}", "hsdp=2xK")
-    for name in (f"fsdp2={half},tp", f"cp={row['world']},"):
-        label = label.replace(name, name.replace(str(half) if "tp" in name else str(row["world"]), "K"))
+    for name in (f"hsdp=2x{world // 2}", f"fsdp2={world // 2},tp", f"cp={world},"):
+        before, _, rest = name.partition("=")
+        number = str(world) if before == "cp" else str(world // 2)
+        label = label.replace(name, f"{before}={rest.replace(number, 'K') if before != 'hsdp' else '2xK'}")
     return label
 
 

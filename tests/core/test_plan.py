@@ -51,6 +51,7 @@ def test_words_of_a_plan() -> None:
         Word("tp", "4"),
         Word("reshard_after_forward", None),
     )
+    assert plan_words("dp=8 tp=4") == plan_words("dp=8,tp=4")
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,13 @@ def test_a_hidden_call_and_an_exposed_one() -> None:
     assert rates.estimate(first.line.call).seconds == pytest.approx(150)
 
 
+def test_hidden_communication_takes_its_share_of_computation() -> None:
+    half = Compute("backward", "a", 50.0)
+    events = [half, call("all_reduce", WORLD, 50, "uint8", "backward", "b0", tag="x"), half, Wait("x")]
+    found = play(events, Rates(0.0, 250.0), Work(step_s=1.0, contention=0.5))  # 0.3 s, all hidden
+    assert (found.exposed_s, found.contention_s, found.step_s) == (0, pytest.approx(0.15), pytest.approx(1.15))
+
+
 def test_calls_of_one_group_queue_and_blocking_ones_are_exposed() -> None:
     one = call("all_reduce", WORLD, 100, "uint8", "backward", "b", tag="x")
     blocking = call("all_reduce", WORLD, 100, "uint8", "optimizer", "n")

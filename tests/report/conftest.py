@@ -12,7 +12,7 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: its event loop runs as long as it does, and others may need their own
 def browser() -> Iterator[Any]:
     """BUSBW_CHROMIUM names the program; without it the usual names are looked for. BUSBW_BROWSER=required: no skipping."""
     found = os.environ.get("BUSBW_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)

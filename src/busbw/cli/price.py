@@ -84,6 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--tflops", type=float, metavar="F", help="what one rank computes, in 1e12 FLOP a second, for the same"
     )
+    parser.add_argument(
+        "--contention",
+        type=float,
+        default=0.0,
+        metavar="C",
+        help="seconds of computation that each hidden second of communication costs (default 0)",
+    )
     parser.add_argument("--compare", metavar="PLAN2", help="another plan beside it")
     parser.add_argument(
         "--against", metavar="CAPTURE", help="what really ran (busbw capture --json): name every difference"
@@ -185,9 +192,11 @@ def _work(args: argparse.Namespace) -> Work | None:
     for name, value in (("--compute-ms", args.compute_ms), ("--tflops", args.tflops)):
         if value is not None and not 0 < value < 1e12:
             raise UsageError(f"{name} {value:g}: must be a number above 0")
+    if not 0 <= args.contention <= 10:
+        raise UsageError(f"--contention {args.contention:g}: must be a number from 0 to 10")
     if args.compute_ms is not None:
-        return Work(step_s=args.compute_ms * 1e-3)
-    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12)
+        return Work(step_s=args.compute_ms * 1e-3, contention=args.contention)
+    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12, contention=args.contention)
 
 
 def _compare_with_capture(report: Report, path: str) -> None:

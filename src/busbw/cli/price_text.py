@@ -131,6 +131,8 @@ def _links(lines: Sequence[Line]) -> Iterator[str]:
 def _timeline(timeline: Timeline) -> Iterator[str]:
     yield "#"
     bubble = f" + {format_time(timeline.bubble_s)} bubble" if timeline.bubble_s else ""
+    if timeline.contention_s:
+        bubble = f" + {format_time(timeline.contention_s)} contention{bubble}"
     yield (
         f"# a steady step takes {format_time(timeline.step_s)}: {format_time(timeline.compute_s)} computation + "
         f"{format_time(timeline.exposed_s)} exposed of {format_time(timeline.communication_s)} communication{bubble}; "

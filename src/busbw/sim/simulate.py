@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from busbw.algorithms.spec import Spec, parse_algorithm
 from busbw.core.call import Call
@@ -12,7 +13,7 @@ from busbw.core.measurement import Measurement
 from busbw.core.schedule import Algorithm, Schedule
 from busbw.core.topology import Topology
 from busbw.core.verify import MOST_WORK, verify
-from busbw.core.verify import work as work_of
+from busbw.core.verify import work as cost_of_verifying
 from busbw.errors import UsageError
 from busbw.sim.prediction import Prediction
 from busbw.sim.steps import Steps
@@ -25,6 +26,8 @@ MOST_OVER_HOSTS = 16_384
 """Ranks up to which the default has a ring for each rank of a host."""
 FEW_MESSAGES = 20_000
 """Schedules of unequal steps with so many messages, or fewer, are simulated by their dependencies unasked."""
+
+_verified: WeakSet[Schedule] = WeakSet()
 
 
 def simulate(
@@ -44,7 +47,7 @@ def simulate(
     `work` is a schedule, or an algorithm that makes one (its name, with options: `ring(order=0-2-1-3)`); `op` and `root`
     are then those of the call. The first `world_size` ranks of the machine take part, all by default. `exact` forces
     the finest rung, in which `pieces` cuts each message into so many that follow each other. Raises UsageError where
-    the algorithm can't do this, or the machine does not suit it.
+    the algorithm can't do this, the machine does not suit it, or a schedule (of up to `verify.MOST_WORK`) is wrong.
     """
     schedule, name = _schedule(work, topology, op, world_size, root)
     machine = topology.with_ranks(schedule.world_size)
@@ -109,8 +112,9 @@ def _schedule(
     if isinstance(work, Schedule):
         if world_size is not None and world_size != work.world_size:
             raise UsageError(f"the schedule is for {work.world_size} ranks, not {world_size}")
-        if work_of(work) <= MOST_WORK:
-            verify(work)  # one that a user built by hand may be wrong
+        if work not in _verified and cost_of_verifying(work) <= MOST_WORK:
+            verify(work)
+            _verified.add(work)
         return work, work.algorithm
     spec = parse_algorithm(work) if isinstance(work, str) else work if isinstance(work, Spec) else Spec(work)
     collective = find_collective(op).name

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, number, yes_or_no
-from busbw.pricing.stream import Compute, Event, Events, Wait, call
+from busbw.pricing.parallelisms._weave import woven
+from busbw.pricing.stream import Events, call
 from busbw.units import format_decimal
 
 OPTIONS = (
@@ -110,24 +111,3 @@ class Zero(DataScheme):
             sizes.append(count - sum(sizes))
             events += [call("all_gather", group, size, dtype, "optimizer", "updated parameters") for size in sizes]
         return events
-
-
-def woven(
-    computed: Events,
-    calls: Sequence[Events],
-    buckets: Sequence[Sequence[Tensor]],
-    units: Sequence[Unit],
-    tag: str = "zero",
-) -> Events:
-    """Each bucket's calls behind the computation that finishes its last gradient, in the order of the buckets."""
-    unit_of = {tensor.name: unit.name for unit in units for tensor in unit.tensors}
-    place = {event.unit: index for index, event in enumerate(computed) if isinstance(event, Compute)}
-    behind: dict[int, list[Event]] = {}
-    latest = -1
-    for issues, bucket in zip(calls, buckets, strict=True):
-        latest = max([latest, *(place.get(unit_of.get(tensor.name, ""), -1) for tensor in bucket if tensor.used)])
-        behind.setdefault(latest, []).extend(issues)
-    events: Events = list(behind.pop(-1, []))
-    for index, event in enumerate(computed):
-        events += [event, *behind.get(index, ())]
-    return [*events, Wait(tag)]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, number
-from busbw.pricing.parallelisms._zero import woven
+from busbw.pricing.parallelisms._weave import woven
 from busbw.pricing.stream import Compute, Events, Wait, call
 from busbw.units import format_decimal
 
