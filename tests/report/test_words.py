@@ -22,7 +22,11 @@ def test_places_lose_their_folders_and_nothing_else(source: str, shown: str) -> 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("the floor is flat", "The floor is flat."), ("all_reduce at N=8 is slow.", "all_reduce at N=8 is slow."), ("", ".")],
+    [
+        ("the floor is flat", "The floor is flat."),
+        ("all_reduce at N=8 is slow.", "all_reduce at N=8 is slow."),
+        ("", "."),
+    ],
 )
 def test_a_statement_begins_with_a_capital_unless_it_begins_with_an_op(text: str, shown: str) -> None:
     assert sentence(text) == shown

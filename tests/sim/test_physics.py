@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from machines import random_machine, star
-from schedules import random_transfers, relabelled, schedule_of
 
 from busbw.algorithms.spec import parse_algorithm
 from busbw.core.schedule import Phase, Schedule
@@ -24,6 +23,7 @@ from busbw.sim.fluid import Fluid
 from busbw.sim.patterns import patterns
 from busbw.sim.steps import Steps
 from busbw.sim.wires import Wires
+from schedules import random_transfers, relabelled, schedule_of
 
 SEEDS = st.integers(0, 2**32)
 FEW = settings(max_examples=40, deadline=None)
@@ -186,7 +186,9 @@ def test_equal_flows_end_when_the_events_say(seed: int) -> None:
     rng = random.Random(seed)
     machine = random_machine(rng, latency=False, most=12)
     wires = Wires(machine)
-    for pattern in patterns(parse_algorithm(rng.choice(["ring", "pairwise", "direct"])).build("all_reduce", machine.world_size)):
+    for pattern in patterns(
+        parse_algorithm(rng.choice(["ring", "pairwise", "direct"])).build("all_reduce", machine.world_size)
+    ):
         step = wires.step(pattern, 2**20)
         assert step.lockstep
         ends, _ = wires._events(wires.capped(pattern), pattern.share * 2**20)

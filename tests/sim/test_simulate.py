@@ -255,3 +255,19 @@ def test_a_schedule_by_hand_that_is_wrong_is_refused_before_it_is_simulated() ->
         simulate(Schedule("away", "all_reduce", 2, 1, (away,)), star(2), [1024])
     with pytest.raises(UsageError, match="the schedule is for 2 ranks, not 3"):
         simulate(_exchange(), star(3), [1024], world_size=3)
+
+
+def test_runs_of_slots_of_one_pair_are_one_message() -> None:
+    """Rank 0 sends rank 1 two runs of a half each, and rank 2 one of a half: 2 flows share 10 GB/s until 2 has its own.
+
+    1 GB and 0.5 GB: rank 2 is done after 0.1 s, rank 1 after 0.15 s, as nobody else sends.
+    """
+    halves = np.array([0, 1, 0])
+    phase = Phase(np.zeros(3, np.int64), np.array([1, 1, 2]), np.ones(3, np.int64), False, lambda step: (halves, halves))
+    schedule = Schedule("two runs", "broadcast", 3, 2, (phase,))
+    from busbw.sim.patterns import patterns
+    from busbw.sim.wires import Wires
+
+    (pattern,) = patterns(schedule)
+    assert pattern.share.tolist() == [1.0, 0.5]
+    assert Wires(star(3)).step(pattern, 1e9).time_s == pytest.approx(0.15)
