@@ -11,7 +11,7 @@ from busbw.findings._evidence import Evidence
 from busbw.findings._facts import facts_of_results
 from busbw.findings._law import LAWS, Law
 from busbw.findings._nccl_log import facts_of_log, facts_of_topology
-from busbw.findings._page import fact_text, page, verdict
+from busbw.findings._page import fact_text, page, place_text, verdict
 from busbw.findings._symptoms import facts_of as describe
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "facts_of_log",
     "facts_of_topology",
     "page",
+    "place_text",
     "verdict",
 ]
 

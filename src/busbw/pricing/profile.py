@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from busbw.core.bill import Line
 from busbw.core.call import Call
 from busbw.core.collective import COLLECTIVES
 from busbw.core.cost_model import CostModel, Estimate
@@ -95,6 +96,32 @@ class Fitted:
                 reason = f"the profile has no {call.collective}: priced as {other} of the same S"
                 return replace(found, extrapolates=(reason, *found.extrapolates))
         return self.model.estimate(call)  # raises, and names what is known
+
+
+@dataclass(frozen=True, slots=True)
+class ByLink:
+    """One profile for groups inside a host, another for those that span hosts, whose slowest hop is the network."""
+
+    inside: Profile
+    across: Profile
+    ranks_per_host: int
+
+    def estimate(self, call: Call) -> Estimate:
+        """Seconds of a call whose ranks are not known: as inside a host where it fits in one."""
+        return (self.inside if call.world_size <= self.ranks_per_host else self.across).estimate(call)
+
+    def of_line(self, line: Line) -> Estimate:
+        """Seconds of one call of a line, by where its ranks are."""
+        ranks = line.group_ranks
+        if line.call.collective in ("send_recv_one_way", "send_recv") and "peer" in line.notes:
+            ranks = (int(line.notes["peer"]), int(line.notes.get("own", ranks[0])))
+        spans = len({rank // self.ranks_per_host for rank in ranks}) > 1
+        return (self.across if spans else self.inside).estimate(line.call)
+
+
+def price_of(profile: Profile, line: Line) -> Estimate:
+    """Seconds of one call of a line: by its ranks, where the profile tells links apart."""
+    return profile.of_line(line) if isinstance(profile, ByLink) else profile.estimate(line.call)
 
 
 def read_profile(text: str) -> tuple[Profile, str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from busbw.core.measurement import Measurement
 from busbw.core.topology import Topology
 from busbw.errors import UsageError
 from busbw.sim.prediction import Prediction
-from busbw.sim.simulate import default_algorithm, simulate
+from busbw.sim.simulate import algorithm_of, default_algorithm, simulate
 
 MOST_RANKS = 4096
 
@@ -44,10 +44,7 @@ def limits(machine: Topology, rows: Sequence[Measurement]) -> tuple[list[RowLimi
     for row in rows:
         call = row.call
         if call.collective != "unknown" and call.world_size >= 2 and call.size_bytes > 0 and row.time_s > 0:
-            named = row.labels.get("algorithm", "")
-            groups[call.collective, call.world_size, call.root or 0, named if named == named.lower() else ""].append(
-                row
-            )
+            groups[call.collective, call.world_size, call.root or 0, algorithm_of(row)].append(row)
     found: list[RowLimit] = []
     missing: list[str] = []
     for (op, n, root, named), members in groups.items():
@@ -55,7 +52,7 @@ def limits(machine: Topology, rows: Sequence[Measurement]) -> tuple[list[RowLimi
             if n > MOST_RANKS:
                 raise UsageError(f"{op} N={n}: more than {MOST_RANKS} ranks are not simulated here")
             sizes = sorted({row.call.size_bytes for row in members})
-            spec = parse_algorithm(named or default_algorithm(op, n))
+            spec = parse_algorithm(named or default_algorithm(op, n, machine))
             made = simulate(spec, machine, sizes, op, world_size=n, root=root, dtype="uint8")
             by_size = dict(zip(sizes, made, strict=True))
             found += [RowLimit(row, by_size[row.call.size_bytes]) for row in members]
