@@ -263,7 +263,9 @@ def test_runs_of_slots_of_one_pair_are_one_message() -> None:
     1 GB and 0.5 GB: rank 2 is done after 0.1 s, rank 1 after 0.15 s, as nobody else sends.
     """
     halves = np.array([0, 1, 0])
-    phase = Phase(np.zeros(3, np.int64), np.array([1, 1, 2]), np.ones(3, np.int64), False, lambda step: (halves, halves))
+    phase = Phase(
+        np.zeros(3, np.int64), np.array([1, 1, 2]), np.ones(3, np.int64), False, lambda step: (halves, halves)
+    )
     schedule = Schedule("two runs", "broadcast", 3, 2, (phase,))
     from busbw.sim.patterns import patterns
     from busbw.sim.wires import Wires

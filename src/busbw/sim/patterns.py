@@ -108,7 +108,7 @@ def _moving(pattern: Pattern) -> Pattern:
         pattern,
         source=pattern.source[first],
         target=pattern.target[first],
-        share=np.bincount(which, pattern.share),
+        share=np.bincount(which, pattern.share).astype(np.float64),
         reduces=np.bincount(which, pattern.reduces) > 0,
     )
 
