@@ -214,6 +214,32 @@ def test_one_round_is_the_same_with_and_without_a_barrier(seed: int) -> None:
 
 
 @FEW
+@given(SEEDS)
+def test_no_message_begins_before_its_data_is_there(seed: int) -> None:
+    """What a rank sends of a chunk has been written, and added, by all that came to it in earlier rounds."""
+    rng = random.Random(seed)
+    machine = with_caps(rng, random_machine(rng, most=8))
+    n = machine.world_size
+    chunks, transfers = random_transfers(rng, n)
+    size = 2 ** rng.randint(4, 18)
+    line = simulate(schedule_of(n, chunks, transfers), machine, [size], dtype="uint8", exact=True)[0].timeline
+    assert line is not None
+    rounds = sorted({each[0] for each in transfers})  # as the timeline counts them
+    at = {
+        (rounds[int(number)], int(source), int(target)): i
+        for i, (number, source, target) in enumerate(zip(line.round, line.source, line.target, strict=True))
+    }
+    assert len(at) == len({each[:3] for each in transfers}) == len(line.start_s)
+    for number, source, target, slot, _ in transfers:
+        mine = at[number, source, target]
+        for earlier, sender, receiver, written, _ in transfers:
+            if earlier < number and (receiver, written) == (source, slot):
+                assert line.start_s[mine] >= line.done_s[at[earlier, sender, receiver]] - 1e-15
+    assert (line.done_s >= line.end_s).all()
+    assert (line.end_s >= line.start_s).all()
+
+
+@FEW
 @given(SEEDS, st.booleans())
 def test_on_a_machine_where_all_ranks_are_alike_their_names_do_not_matter(seed: int, exact: bool) -> None:
     rng = random.Random(seed)
