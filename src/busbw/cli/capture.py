@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         metavar="FILE",
-        help="what this machine can do: results, a cost model, or alpha=5us,bandwidth=20GB/s",
+        help="what this machine can do: results, a cost model, a machine, or alpha=5us,bandwidth=20GB/s",
     )
     parser.add_argument(
         "--json", action="store_true", help="the bill as JSON (the job's own output then goes to stderr)"
@@ -99,7 +99,12 @@ def _run_job(args: argparse.Namespace, command: Sequence[str]) -> tuple[int, str
             f"{flag} makes Python ignore PYTHONPATH, by which the capture gets in: leave it out, or use busbw.capture()"
         )
     launch.prepare(folder)
-    status = launch.run(command, launch.environment(folder, args.steps, args.times, os.environ), args.json)
+    try:
+        status = launch.run(command, launch.environment(folder, args.steps, args.times, os.environ), args.json)
+    except UsageError:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
     if not any(folder.glob("rank-*.jsonl")):
         seen = (folder / launch.SEEN).exists()
         sys.stderr.write(f"busbw capture: error: {_nothing(seen)}\n")

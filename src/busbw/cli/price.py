@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         metavar="FILE",
-        help="what the seconds rest on: results, a folder of them, a cost model of busbw fit, a TOML file, or "
-        "alpha=5us,bandwidth=20GB/s",
+        help="what the seconds rest on: results, a folder of them, a cost model of busbw fit, a machine "
+        "(what busbw calibrate wrote, or a preset such as dgx-h100), or alpha=5us,bandwidth=20GB/s",
     )
     parser.add_argument(
         "--profile-across",
@@ -170,6 +170,7 @@ def _report(args: argparse.Namespace, model: Model, plan: str) -> Report:
 
 def _synchronisation(report: Report, profile: Profile) -> None:
     """The gradients' all-reduces one by one, in buckets, in one call; nothing where the plan has no such buckets."""
+    from busbw.pricing.profile import of_group
     from busbw.pricing.sync import floor, ways
 
     lines = [
@@ -182,6 +183,7 @@ def _synchronisation(report: Report, profile: Profile) -> None:
     n = lines[0].call.world_size
     buckets = [line.call.count or 0 for line in lines for _ in range(line.count)]
     dtypes = list(dict.fromkeys([report.model.trainable[0].dtype, "bfloat16"]))
+    profile = of_group(profile, lines[0].group_ranks)
     report.sync = ways(report.model, buckets, n, profile, dtypes)
     report.floor = floor(n, profile)
 

@@ -1,9 +1,10 @@
-"""Where the seconds of a line come from: a fitted cost model, results to fit, or alpha and bandwidth as they are given."""
+"""Where the seconds of a line come from: a fitted cost model, results to fit, a machine, or alpha and bandwidth as given."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from busbw.core.collective import COLLECTIVES
 from busbw.core.cost_model import CostModel, Estimate
 from busbw.core.measurement import Measurement
 from busbw.errors import BusbwError, FileError, UsageError
+from busbw.pricing.machine import OnMachine, is_preset, read_machine
 from busbw.units import format_rate, format_time, parse_rate, parse_time
 
 STEPS: Mapping[str, Callable[[int], int]] = {
@@ -113,28 +115,48 @@ class ByLink:
     def of_line(self, line: Line) -> Estimate:
         """Seconds of one call of a line, by where its ranks are."""
         ranks = line.group_ranks
-        if line.call.collective in ("send_recv_one_way", "send_recv") and "peer" in line.notes:
-            ranks = (int(line.notes["peer"]), int(line.notes.get("own", ranks[0])))
+        if line.call.collective in ("send_recv_one_way", "send_recv") and line.notes.get("peer", "").isdecimal():
+            peer = int(line.notes["peer"])
+            ranks = (peer, int(line.notes.get("own", ranks[0] if ranks else peer)))
+        found = self._of_ranks(ranks)
+        return found.of_line(line) if isinstance(found, OnMachine) else found.estimate(line.call)
+
+    def of_group(self, ranks: Sequence[int]) -> Profile:
+        """What prices calls between these ranks."""
+        return of_group(self._of_ranks(ranks), ranks)
+
+    def _of_ranks(self, ranks: Sequence[int]) -> Profile:
         spans = len({rank // self.ranks_per_host for rank in ranks}) > 1
-        return (self.across if spans else self.inside).estimate(line.call)
+        return self.across if spans else self.inside
 
 
 def price_of(profile: Profile, line: Line) -> Estimate:
     """Seconds of one call of a line: by its ranks, where the profile tells links apart."""
-    return profile.of_line(line) if isinstance(profile, ByLink) else profile.estimate(line.call)
+    return profile.of_line(line) if isinstance(profile, ByLink | OnMachine) else profile.estimate(line.call)
+
+
+def of_group(profile: Profile, ranks: Sequence[int]) -> Profile:
+    """The profile for calls that do not say their ranks, which are these."""
+    return profile.of_group(ranks) if isinstance(profile, ByLink | OnMachine) else profile
 
 
 def read_profile(text: str) -> tuple[Profile, str, tuple[str, ...]]:
-    """A profile from `alpha=5us,bandwidth=20GB/s[,launch=10us]`, a results file, a folder of them, a saved cost model or TOML.
+    """A profile from `alpha=5us,bandwidth=20GB/s[,launch=10us]`, results (a file, a folder), a cost model, TOML, a machine.
 
-    Returns the profile, what it is in words, and notes. UsageError or FileError name what is wrong with it.
+    A machine is a file that `busbw calibrate` wrote, or a preset such as `dgx-h100`. Returns the profile, what it is in
+    words, and notes. UsageError or FileError name what is wrong with it.
     """
     path = Path(text)
+    if not path.exists() and is_preset(text):
+        return _machine(read_machine(text))
     if "=" in text and not path.exists():
         rates = _rates(text)
         return rates, rates.words, ()
     if path.suffix == ".toml":
-        rates = _toml(path)
+        data = _toml(path)
+        if "busbw_topology" in data:
+            return _machine(read_machine(text))
+        rates = _table(data, path)
         return rates, f"{rates.words} in {path}", ()
     if path.is_dir():
         return _results(sorted(each for each in path.iterdir() if each.is_file()), str(path))
@@ -147,6 +169,8 @@ def _rates(text: str) -> Rates:
     values: dict[str, str] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
+        if name.strip().lower() in values:
+            raise UsageError(f"profile {text!r}: {name.strip()} is given twice")
         values[name.strip().lower()] = value.strip()
     return _from_words(values, f"profile {text!r}")
 
@@ -162,17 +186,30 @@ def _from_words(values: Mapping[str, str], where: str) -> Rates:
     return rates
 
 
-def _toml(path: Path) -> Rates:
+def _machine(found: OnMachine) -> tuple[Profile, str, tuple[str, ...]]:
+    """A machine with what it says of itself."""
+    return (
+        found,
+        found.words,
+        (
+            "simulated times have no interval: they are as good as the description of the machine",
+            "each call is simulated alone: groups side by side that share its wires would slow it down",
+        ),
+    )
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        tomllib = importlib.import_module("tomllib")
-    except ImportError as error:  # Python 3.10
-        raise UsageError(f"{path}: reading TOML needs Python 3.11; write alpha=5us,bandwidth=20GB/s instead") from error
-    try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: not TOML: {error}") from error
+    return found
+
+
+def _table(data: Mapping[str, Any], path: Path) -> Rates:
     table = data.get("profile", data)
     if not isinstance(table, dict):
         raise FileError(f"{path}: profile must be a table with alpha and bandwidth")

@@ -68,7 +68,7 @@ class Advice:
 def judge(lines: Iterable[Line], profile: Profile | None) -> tuple[Judged, ...]:
     """Each line with what the profile expects of it."""
     return tuple(
-        Judged(line, None if line.notes.get("size") == "unknown" else _expected(line.call, profile)) for line in lines
+        Judged(line, None if line.notes.get("size") == "unknown" else _expected(line, profile)) for line in lines
     )
 
 
@@ -270,17 +270,20 @@ _RULES = (
 )  # fmt: skip
 
 
-def _expected(call: Call, profile: Profile | None) -> Estimate | None:
+def _expected(what: Call | Line, profile: Profile | None) -> Estimate | None:
+    call = what.call if isinstance(what, Line) else what
     if profile is None or call.world_size < 2 or call.collective == UNKNOWN_COLLECTIVE:
         return None
     try:
-        return profile.estimate(call)
+        of_line = getattr(profile, "of_line", None)  # a machine, which knows the ranks' places
+        found: Estimate = profile.estimate(call) if of_line is None or what is call else of_line(what)
+        return found
     except UsageError:  # a collective that was not measured
         return None
 
 
 def _sum(lines: Iterable[Line], profile: Profile) -> float | None:
-    found = [(line, _expected(line.call, profile)) for line in lines]
+    found = [(line, _expected(line, profile)) for line in lines]
     if any(estimate is None for _, estimate in found):
         return None
     return math.fsum(estimate.seconds * line.count for line, estimate in found if estimate is not None)
