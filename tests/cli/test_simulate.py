@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,19 @@ def test_nccls_opinion_is_labelled_as_such(capsys: pytest.CaptureFixture[str]) -
     assert small["labels"]["protocol"] == "LL"
     assert large["labels"]["protocol"] == "Simple"
     assert all(row["marks"][0]["code"] == "nccl_opinion" for row in (small, large))
+
+
+@pytest.mark.parametrize("model", ["flows", "nccl"])
+def test_no_ranks_are_not_all_of_them(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words("-N", "0", "--sizes", "1MiB", "--model", model)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"busbw simulate: {SWITCH} has 512 GPUs; 0 ranks do not fit on it\n"
+
+
+def test_a_numba_that_does_not_load_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    from busbw.sim.compiled import compiled
+
+    monkeypatch.setattr("busbw.sim.compiled.has_numba", lambda: True)
+    monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises ImportError
+    assert compiled(lambda a: 2 * a)(21) == 42

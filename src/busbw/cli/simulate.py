@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     dtype = find_dtype(args.dtype).name
     sizes = asked_sizes(args) or (KIB, 16 * KIB, 256 * KIB, 4096 * KIB, 65536 * KIB, GIB)
     machine = _with_costs(read_topology(args.topology), args)
+    if args.world is not None:
+        machine.with_ranks(args.world)  # says so where they do not fit
     names = split_algorithms(args.algorithm or "")
     if args.model == "nccl":
         return _nccl(args, machine, op, sizes, dtype)
@@ -161,7 +163,7 @@ def _every_algorithm() -> list[str]:
 def _nccl(args: argparse.Namespace, machine: Topology, op: str, sizes: Sequence[int], dtype: str) -> int:
     from busbw.sim.nccl_estimate import estimate
 
-    rows = estimate(machine.with_ranks(args.world or machine.world_size), op, sizes, dtype)
+    rows = estimate(machine.with_ranks(machine.world_size if args.world is None else args.world), op, sizes, dtype)
     if args.json:
         json.dump([row.row() for row in rows], sys.stdout, indent=1)
         sys.stdout.write("\n")

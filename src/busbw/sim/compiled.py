@@ -37,8 +37,10 @@ def compiled(function: F) -> F:
 def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
     if not has_numba():
         return function
-    import numba
-
+    try:
+        import numba
+    except ImportError:  # installed, and refuses to load: a numba that is too old for this numpy
+        return function
     try:
         return cast(Callable[..., Any], numba.njit(cache=True)(function))
     except RuntimeError:  # no folder for the cache can be written
