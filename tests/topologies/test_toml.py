@@ -169,3 +169,15 @@ def test_version_1_keeps_loading(golden: Path) -> None:
     routes = machine.routes([0], [1])
     assert routes.of(0).tolist() == [2, 1, 7]  # gpu1 -> sw, sw -> gpu0, gpu1 <-> sw
     assert routes.latency_s[0] == pytest.approx(2.25e-6)
+
+
+def test_a_link_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO.replace('forward = "50 GB/s"', "forward = inf"))
+    with pytest.raises(
+        FileError, match=r"two.toml:\d+: links\[0\].*forward = inf: a link's bandwidth must be a number"
+    ):
+        read_topology(str(path))
+    machine = read_topology("switch(gpus=2)")
+    with pytest.raises(BusbwError, match="gpu0 - switch: its bandwidth a -> b is endless"):
+        machine.changed(forward_Bps=np.full(machine.link_count, np.inf))

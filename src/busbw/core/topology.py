@@ -260,7 +260,7 @@ _DIRECT = PathPolicy()
 
 
 def check_links(topology: Topology) -> None:
-    """UsageError, naming the link, for a rate that is not above 0 or a latency below 0."""
+    """UsageError, naming the link, for a rate that is not above 0, or endless, or a latency below 0."""
     for array, what in (
         (topology.forward_Bps, "a -> b"),
         (topology.backward_Bps, "b -> a"),
@@ -270,6 +270,10 @@ def check_links(topology: Topology) -> None:
         if len(bad):
             raise UsageError(
                 f"{_between(topology, int(bad[0]))}: its bandwidth {what} is {array[bad[0]]:g} B/s; it must be above 0"
+            )
+        if what != "both ways" and len(bad := np.flatnonzero(np.isinf(array))):
+            raise UsageError(
+                f"{_between(topology, int(bad[0]))}: its bandwidth {what} is endless; give a number of bytes a second"
             )
     bad = np.flatnonzero(~((topology.latency_s >= 0) & np.isfinite(topology.latency_s)))
     if len(bad):

@@ -310,6 +310,8 @@ class _Reader:
         value = self.measure(entry, key, where, parse_rate, "50 GB/s")
         if not value > 0:
             self.fail(f"{where}: {key} = {entry[key]!r}: a bandwidth must be above 0")
+        if value == math.inf and key in ("bandwidth", "forward", "backward"):
+            self.fail(f"{where}: {key} = {entry[key]!r}: a link's bandwidth must be a number", key)
         return value
 
     def time(self, entry: dict[str, Any], key: str, where: str) -> float:
