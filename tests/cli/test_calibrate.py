@@ -59,3 +59,8 @@ def test_what_cannot_be_done_is_one_line(results: str, tmp_path: Path, capsys: p
         err = capsys.readouterr().err
         assert says in err
         assert err.count("\n") == 1
+
+
+def test_rivals_that_name_nothing(results: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", "switch(gpus=4, kind=pcie)", results, "--rivals", ","]) == 2
+    assert "no description of switch(gpus=4, kind=pcie) is named: choose from" in capsys.readouterr().err

@@ -53,6 +53,8 @@ def calibrate(
     chosen = rivals_of(topology, columns)
     if rivals is not None:
         known = {rival.name: rival for rival in chosen}
+        if not rivals:
+            raise UsageError(f"no description of {topology.name} is named: choose from {', '.join(known)}")
         for name in rivals:
             if name not in known:
                 raise UsageError(f"unknown description {name!r} of {topology.name}: choose from {', '.join(known)}")
