@@ -171,3 +171,18 @@ def test_steps() -> None:
     for wrong in ("a:b", "5:5", "9:3", "-1:3", ""):
         with pytest.raises(UsageError, match="must be FIRST:END"):
             parse_steps(wrong)
+
+
+def test_a_job_that_cannot_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = tmp_path / "job"
+    script.write_text("neither a binary nor a script\n")
+    script.chmod(0o755)
+    for word, why in ((str(script), "cannot be started: Exec format error"), ("/no/such", "no such program")):
+        found = subprocess.run(
+            [sys.executable, "-m", "busbw", "capture", "-o", "out", "--", word],
+            env=child_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert found.returncode == 2
+        assert why in found.stderr
+        assert "Traceback" not in found.stderr
+        assert not (tmp_path / "out").exists()

@@ -63,7 +63,12 @@ def run(command: Sequence[str], environ: Mapping[str, str], to_stderr: bool) -> 
     """
     if shutil.which(command[0], path=environ.get("PATH")) is None:
         raise UsageError(f"{command[0]!r}: no such program; write the job's whole command behind --")
-    process = subprocess.Popen(list(command), env=dict(environ), stdout=sys.stderr.fileno() if to_stderr else None)
+    try:
+        process = subprocess.Popen(list(command), env=dict(environ), stdout=sys.stderr.fileno() if to_stderr else None)
+    except OSError as error:  # executable, and neither a binary nor a script that says of what
+        raise UsageError(
+            f"{command[0]!r} cannot be started: {error.strerror}; write the job's whole command behind --"
+        ) from error
 
     def hand_on(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)
