@@ -114,3 +114,33 @@ def test_a_thousand_tensors_on_a_thousand_ranks_without_torch(tmp_path: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert float(done.stdout) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["resnet50", "--plan", "tp=2"], "resnet50 is no transformer, and tp=2 is known for transformers only"),
+        (["resnet50", "--plan", "pp=2"], "resnet50 is no transformer, and pp=2 is known for transformers only"),
+        (["gpt2", "--accumulate", "1000000"], "accumulate 1000000: at most 4096 micro-steps"),
+        (["gpt2", "--profile", "alpha=5us,alpha=6us,bandwidth=20GB/s"], "alpha is given twice"),
+        (["gpt2", "-N", "8", "--profile", "switch(gpus=4)"], "it has 4 GPUs, and the call is on rank 7"),
+        (["gpt2", "--profile", "switch(gpus=4,foo=1)"], "switch: unknown parameter 'foo'"),
+    ],
+)
+def test_plans_and_profiles_that_cannot_be(words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["price", *words]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_written_machine_prices_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "machine.toml"
+    assert main(["topo", "switch(gpus=4, bandwidth=20GB/s, latency=3us)", "-o", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["price", "gpt2", "--plan", "ddp", "-N", "4", "--profile", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (one,) = [way for way in found["sync"] if way["how"] == "in one call"][:1]
+    # A ring through one switch: 6 rounds of S/4, each 3 us later; S of fp32.
+    assert one["size_bytes"] == 4 * 124_439_808
+    assert one["seconds"] == pytest.approx(6 * (one["size_bytes"] / 4 / 20e9 + 3e-6), rel=1e-6)
+    assert one["latency_s"] == pytest.approx(18e-6, rel=1e-6)
+    assert any("no interval" in note for note in found["notes"])

@@ -35,6 +35,14 @@ def hidden_of(model: Model) -> int:
     return widths.most_common(1)[0][0]
 
 
+def require_transformer(model: Model, what: str) -> None:
+    """UsageError for a convolutional network: its activations change from block to block, and it has no heads to cut."""
+    if model.sample == "image" and model.geometry is None:
+        raise UsageError(
+            f"{model.name} is no transformer, and {what} is known for transformers only: use ddp, zero or fsdp"
+        )
+
+
 def is_norm(tensor: Tensor) -> bool:
     """It belongs to a norm."""
     return _NORM.search(tensor.name) is not None

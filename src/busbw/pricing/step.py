@@ -23,6 +23,7 @@ from busbw.pricing.stream import Event, Events, Group, lines_of
 NAMES = ("first", "second", "2", "3", "4")
 """Later steps that differ from the steady one go by their number from 0, as in a capture."""
 MOST_STEPS = 5
+MOST_ACCUMULATE = 4096
 INNER = ("tp", "cp", "ep")
 """Axes whose calls stand inside a unit."""
 
@@ -162,6 +163,10 @@ def _settings(model: Model, settings: Settings | Mapping[str, Any] | None, mesh:
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} {value!r}: must be a whole number of 1 or more")
+    if given.get("accumulate", 1) > MOST_ACCUMULATE:
+        raise UsageError(
+            f"accumulate {given['accumulate']}: at most {MOST_ACCUMULATE} micro-steps are priced one by one"
+        )
     for name in ("micro_batch", "sequence"):  # what a module's example inputs are
         if name in model.facts:
             given.setdefault(name, int(model.facts[name]))

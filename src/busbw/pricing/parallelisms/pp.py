@@ -16,7 +16,7 @@ from typing import Any
 from busbw.core.plan import Model, Unit
 from busbw.errors import UsageError
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, Scheme, one_of, whole
-from busbw.pricing.shape import hidden_of, require_blocks
+from busbw.pricing.shape import hidden_of, require_blocks, require_transformer
 from busbw.pricing.stream import Event, Events, Group, call, message
 
 
@@ -46,6 +46,8 @@ class Pipeline(Scheme):
         self.micro = job.settings.accumulate
         self.stages = self.p * self.chunks
         require_blocks(job.whole, "a pipeline")
+        if self.p > 1:
+            require_transformer(job.whole, f"pp={self.p}")
         if len(job.whole.blocks) < self.stages:
             raise UsageError(f"{job.whole.name} has {len(job.whole.blocks)} blocks: too few for {self.stages} stages")
         if job.options["schedule"] == "interleaved":

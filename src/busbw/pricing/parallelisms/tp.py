@@ -30,6 +30,7 @@ from busbw.pricing.shape import (
     is_row,
     is_transposed,
     require_blocks,
+    require_transformer,
 )
 from busbw.pricing.stream import Events, Group, call
 
@@ -189,6 +190,7 @@ def localize(model: Model, group: Group, options: Mapping[str, Any]) -> Model:
     n = group.size
     if n == 1:
         return model
+    require_transformer(model, f"tp={n}")
     edges = options["sp"] or options["style"] == "megatron"
     if model.geometry is not None and model.geometry.kv_heads % n and model.geometry.heads % n:
         raise UsageError(f"{model.name} has {model.geometry.heads} heads: tp={n} does not divide them")
