@@ -12,6 +12,7 @@ from busbw.errors import UsageError
 from busbw.pricing import price
 from busbw.pricing.machine import OnMachine
 from busbw.pricing.profile import ByLink, of_group, price_of, read_profile
+from busbw.sim import default_algorithm, simulate
 from busbw.topologies import read_topology
 from busbw.traces.judging import judge
 
@@ -97,3 +98,12 @@ def test_each_call_is_simulated_once(switch: OnMachine, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("busbw.sim.simulate", again)
     assert price("gpt2", "fsdp2", 8, switch).steady == bills.steady
+
+
+def test_a_long_pipeline_is_a_line_through_two_sizes() -> None:
+    machine = read_topology("switch(gpus=200, bandwidth=20GB/s, latency=3us)")
+    call = Call("broadcast", 2**23, 200, "float32", root=0)
+    found = OnMachine(machine).estimate(call)
+    (simulated,) = simulate(default_algorithm("broadcast", 200, machine), machine, [2**23], "broadcast")
+    assert found.seconds == pytest.approx(simulated.time_s, rel=5e-3)
+    assert found.extrapolates == ("broadcast on 200 ranks: a straight line through two simulated sizes",)

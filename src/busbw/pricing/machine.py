@@ -13,6 +13,10 @@ from busbw.core.topology import BASES, Topology
 from busbw.errors import UsageError
 
 MESSAGES = ("send_recv_one_way", "send_recv")
+PIPELINED = ("broadcast", "reduce")
+MOST_PIPELINED = 128
+"""Ranks up to which every size of a pipeline is simulated."""
+ENDS = (2**16, 2**26)
 NOTHING = Estimate(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -30,6 +34,8 @@ class OnMachine:
     _schedules: dict[tuple[str, tuple[int, ...], int], tuple[Schedule, Topology]] = field(
         default_factory=dict, repr=False
     )
+
+    _lines: dict[tuple[str, tuple[int, ...], int], tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def estimate(self, call: Call) -> Estimate:
         """Seconds of a call of `group`, or of the machine's first ranks; UsageError where the machine has too few."""
@@ -70,10 +76,27 @@ class OnMachine:
 
         op, size_bytes, members, reasons = _as_simulated(call, ranks)
         schedule, part = self._schedule(op, members, call.root or 0)
+        if op in PIPELINED and len(members) > MOST_PIPELINED:
+            return self._line(call, op, members, size_bytes)
         (found,) = simulate(schedule, part, [max(1, size_bytes)], dtype=call.dtype or "uint8")
         latency = found.times_s["launch"] + found.times_s["latency"]
         reasons = (*reasons, *found.notes)
         return Estimate(found.time_s, found.time_s, found.time_s, latency, found.time_s - latency, reasons)
+
+    def _line(self, call: Call, op: str, members: tuple[int, ...], size_bytes: int) -> Estimate:
+        """A long pipeline, each size of which takes seconds to simulate: the line through two sizes, which it keeps to."""
+        from busbw.sim import simulate
+
+        key = (op, members, call.root or 0)
+        if key not in self._lines:
+            schedule, part = self._schedule(*key)
+            few, many = (found.time_s for found in simulate(schedule, part, ENDS))
+            slope = (many - few) / (ENDS[1] - ENDS[0])
+            self._lines[key] = few - slope * ENDS[0], slope
+        latency, slope = self._lines[key]
+        seconds = latency + slope * size_bytes
+        reason = f"{op} on {len(members)} ranks: a straight line through two simulated sizes"
+        return Estimate(seconds, seconds, seconds, latency, seconds - latency, (reason,))
 
     def _schedule(self, op: str, ranks: tuple[int, ...], root: int) -> tuple[Schedule, Topology]:
         key = (op, ranks, root)
