@@ -97,6 +97,17 @@ class Fitted:
                 found = self.model.estimate(replace(call, collective=other, root=None, redop=None))
                 reason = f"the profile has no {call.collective}: priced as {other} of the same S"
                 return replace(found, extrapolates=(reason, *found.extrapolates))
+        if call.kind.moves_data and call.size_bytes > 0:
+            for other in sorted(self.known, key=lambda name: (name != "all_reduce", name)):
+                kind = COLLECTIVES.get(other)
+                if kind.moves_data:
+                    n = call.world_size
+                    size = max(round(call.size_bytes * call.kind.bus_factor(n) / kind.bus_factor(n)), 1)
+                    found = self.model.estimate(
+                        replace(call, collective=other, size_bytes=size, root=None, redop=None, in_place=None)
+                    )
+                    reason = f"the profile has no {call.collective}: priced as {other} with as many bytes on a wire"
+                    return replace(found, extrapolates=(reason, *found.extrapolates))
         return self.model.estimate(call)  # raises, and names what is known
 
 
