@@ -82,7 +82,9 @@ def _schedule(
         more = {"root": root, "chunks": chunks}
         options |= {} if chunks is None else {"chunks": chunks}
     parts = tuple((1 / len(rings), builder(world_size, order=order, **more)) for order in rings)
-    return Schedule("multi_ring", collective, world_size, parts[0][1].chunks, (), root=root, parts=parts, options=options)
+    return Schedule(
+        "multi_ring", collective, world_size, parts[0][1].chunks, (), root=root, parts=parts, options=options
+    )
 
 
 def all_reduce(

@@ -69,6 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status (see busbw.errors for what each means)."""
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            # A file's name or a log's text that the terminal's encoding lacks is escaped, and no reason to stop.
+            stream.reconfigure(errors="backslashreplace")
     parser = build_parser(command)
     args, unknown = parser.parse_known_args(words)
     if unknown:

@@ -13,7 +13,7 @@ from busbw.comparing import Comparison, compare
 from busbw.comparing.comparison import CANNOT_TELL, CurveComparison, RowComparison, change_text
 from busbw.comparing.launches import ASSUMED, MODERATED, PERMUTATION
 from busbw.core.measurement import Results
-from busbw.errors import UsageError
+from busbw.errors import UsageError, printable
 from busbw.formats import read_results
 from busbw.units import GB, format_size
 
@@ -103,6 +103,7 @@ def share(option: str, text: str) -> float:
 
 def lines(comparison: Comparison, name_a: str, name_b: str) -> Iterator[str]:
     """The comparison as a table for each curve, and the verdict as its last line."""
+    name_a, name_b = printable(name_a), printable(name_b)
     yield f"# A: {name_a} ({_launches(comparison.launches_a)})  B: {name_b} ({_launches(comparison.launches_b)})"
     yield f"# {_METHODS[comparison.method]}"
     yield "# B/A: ratio of times, above 1 is slower; reach: a smaller change would not have been called real"
