@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
+from busbw.units import format_decimal, format_rate, format_size, format_time, parse_rate, parse_size, parse_time
 
 
 @pytest.mark.parametrize(
@@ -160,3 +160,11 @@ def test_any_text_is_a_size_or_a_usage_error(text: str) -> None:
 @given(st.floats(1e-9, 1e5))
 def test_a_printed_time_reads_back_within_its_rounding(time_s: float) -> None:
     assert math.isclose(parse_time(format_time(time_s)), time_s, rel_tol=5.1e-3)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (871_078_656, "871.1 MB"), (1.5e9, "1.5 GB"), (2e12, "2 TB")],
+)
+def test_decimal_sizes(size_bytes: float, text: str) -> None:
+    assert format_decimal(size_bytes) == text

@@ -311,13 +311,22 @@ def main() -> None:
     if args.write:
         from table import page
 
-        Path(args.write).write_text(page(rows))
+        Path(args.write).write_text(page(rows, _versions()))
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
         if row["verdict"] not in ("agrees",) and not args.write:
             print(f"{row['verdict']:<12} {row['model']:<10} {row['label']} N={row['world']}: {row['why'][:400]}")
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), file=sys.stderr)
+
+
+def _versions() -> tuple[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("torch"), version("transformers")
+    except PackageNotFoundError:
+        return version("torch"), ""
 
 
 def _names() -> list[str]:

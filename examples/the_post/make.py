@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from statements import BESIDE, STATEMENTS, Judged, Post, Statement  # noqa: E402
 
+from busbw.draw.images import write_docs_images  # noqa: E402
 from busbw.findings.machines import find_machine  # noqa: E402
 from busbw.formats import read_results  # noqa: E402
 from busbw.plots.chart import Chart  # noqa: E402
@@ -38,6 +39,14 @@ SHOWN = {
 """The figures that the post's rows allow, with the heading and what each shows."""
 
 
+SCHEMATICS = {
+    "primitives": "The primitives: what each rank holds before and after, what it sends, and the bus factor.",
+    "ring_all_reduce": "The ring, step by step: N-1 steps of reduce-scatter, then N-1 of all-gather.",
+    "topology": "The machine: with a ring all-reduce on it; speeds are nominal or assumed, not measured.",
+}
+"""What `busbw draw` makes from collectives, schedules and machines themselves, with the heading and what each shows."""
+
+
 def charts(post: Post) -> dict[str, Chart]:
     """Every figure of `SHOWN`."""
     machine = find_machine(MACHINE)
@@ -51,6 +60,8 @@ def page(post: Post) -> str:
     """docs/the-post.md."""
     judged = [(statement, statement.judge(post)) for statement in STATEMENTS]
     parts = [_INTRODUCTION, _table(judged)]
+    for name in SCHEMATICS:
+        parts += [f"## {_heading(name)}", _picture(name, _shown(name)), f"*{_shown(name)}*"]
     parts += _group("", [(s, j) for s, j in judged if not s.figure])
     with_figure = [(s, j) for s, j in judged if s.figure]
     ordered = sorted(with_figure, key=lambda pair: list(SHOWN).index(pair[0].figure))
@@ -90,11 +101,11 @@ def _group(figure: str, members: list[tuple[Statement, Judged]]) -> list[str]:
 
 
 def _heading(figure: str) -> str:
-    return SHOWN[figure].partition(":")[0] if figure else "Bytes, counted"
+    return (SHOWN | SCHEMATICS)[figure].partition(":")[0] if figure else "Bytes, counted"
 
 
 def _shown(figure: str) -> str:
-    text = SHOWN[figure].partition(": ")[2]
+    text = (SHOWN | SCHEMATICS)[figure].partition(": ")[2]
     return text if text.startswith("busbw") else text[:1].upper() + text[1:]
 
 
@@ -132,6 +143,8 @@ def main() -> int:
             path = images / f"{name}{suffix}.svg"
             path.write_text(to_svg(chart, theme), encoding="utf-8")
             print(path)
+    for path in write_docs_images(images):
+        print(path)
     path = Path(args.docs) / "the-post.md"
     path.write_text(page(post), encoding="utf-8")
     print(path)

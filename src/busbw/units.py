@@ -76,6 +76,14 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def format_decimal(size_bytes: float) -> str:
+    """Bytes in the 1000-based unit that suits them, to four digits: `871.1 MB`, `1.5 GB`. What a wire carries is counted so."""
+    for factor, unit in ((1e12, "TB"), (GB, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(size_bytes) >= factor:
+            return f"{size_bytes / factor:.4g} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
 def format_time(time_s: float) -> str:
     """A time to three digits in the unit that suits it: `11.4 us`, `105 ms`, `1.50 s`."""
     size = abs(time_s)

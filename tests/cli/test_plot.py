@@ -53,6 +53,14 @@ def test_op_and_world_choose_rows(results: str, tmp_path: Path) -> None:
     assert "wire 25.0 GB/s" in svg
 
 
+def test_a_known_machine_draws_its_wire_and_says_where_it_is_from(results: str, tmp_path: Path) -> None:
+    words = ["plot", results, "-o", str(tmp_path), "--figure", "busbw_over_size", "--format", "svg"]
+    assert main([*words, "--machine", "dgx-a100"]) == 0
+    svg = (tmp_path / "busbw_over_size.svg").read_text()
+    assert "wire 300 GB/s" in svg
+    assert "Wire: dgx-a100&apos;s link one way" in svg or "Wire: dgx-a100's link one way" in svg
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -62,6 +70,8 @@ def test_op_and_world_choose_rows(results: str, tmp_path: Path) -> None:
         (["--world", "0"], "-N '0': must be"),
         (["--format", "pdf"], "--format 'pdf': choose from svg, png"),
         (["--width", "20"], "--width 20: must be a number of pixels from 320 to 4000"),
+        (["--machine", "dgx-h10"], "unknown machine 'dgx-h10': choose from dgx-h100"),
+        (["--bucket", "0"], "--bucket '0': must be above zero"),
         (["--wire-limit", "fast"], "'fast' is not a rate"),
         (["--op", "barrier"], "nothing to draw. The files hold all_gather, all_reduce, barrier at N = 1, 2, 4"),
         (["--op", "barrier", "--figure", "time_over_size"], "time_over_size: no row moves data"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,26 +64,6 @@ def test_what_cannot_be_read_is_refused(build: Build) -> None:
         schedule_fragment(build("ring", "all_reduce", 32))
     with pytest.raises(UsageError, match="unknown theme 'pink': choose from auto, light, dark"):
         schedule_fragment(build("ring", "all_reduce", 2), theme="pink")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """The machine's Chromium (or BUSBW_CHROMIUM); nothing is downloaded. BUSBW_BROWSER=required: no skipping."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("BUSBW_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        found = None
-    if found is None:
-        give_up = pytest.fail if os.environ.get("BUSBW_BROWSER") == "required" else pytest.skip
-        give_up(
-            "the animation cannot be played: it takes playwright (busbw[test]) and chromium (apt-get install chromium)"
-        )
-    with sync_playwright() as running:
-        launched = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -230,3 +230,46 @@ def test_defaults_are_what_nccl_does_by_and_large() -> None:
     assert default_algorithm("scatter", 8) == "direct"
     assert default_algorithm("all_to_all", 8) == "direct"
     assert default_algorithm("all_to_all", 4096) == "pairwise"
+    assert default_algorithm("broadcast", 4) == "ring(chunks=200)"
+
+
+def test_over_hosts_each_channel_crosses_by_a_nic_of_its_own() -> None:
+    """2 hosts of 8 with NICs of 50 GB/s: one ring is bound by one NIC, 8 channels by 8 NICs (or by NVLink, 450)."""
+    machine = read_topology("cluster(hosts=2, host=dgx-h100, nic=400Gb/s)")
+    name = default_algorithm("all_gather", 16, machine)
+    assert name == "multi_ring(channels=8,ranks_per_host=8)"
+    assert default_algorithm("all_gather", 8, machine) == "ring"  # on one host
+    one, many = (simulate(each, machine, [2**32], "all_gather")[0].measurement.busbw_GBps for each in ("ring", name))
+    assert one == pytest.approx(50, rel=0.01)
+    assert many == pytest.approx(400, rel=0.02)
+
+
+def test_a_schedule_by_hand_that_is_wrong_is_refused_before_it_is_simulated() -> None:
+    """Rank 0 sends to rank 1 and nothing comes back: not an all-reduce."""
+    zero = np.zeros(1, np.int64)
+    phase = Phase(np.array([0]), np.array([1]), np.ones(1, np.int64), True, lambda step: (zero, zero))
+    with pytest.raises(UsageError, match="rank 0"):
+        simulate(Schedule("half", "all_reduce", 2, 1, (phase,)), star(2), [1024])
+    away = Phase(np.array([0]), np.array([5]), np.ones(1, np.int64), True, lambda step: (zero, zero))
+    with pytest.raises(UsageError, match="5"):
+        simulate(Schedule("away", "all_reduce", 2, 1, (away,)), star(2), [1024])
+    with pytest.raises(UsageError, match="the schedule is for 2 ranks, not 3"):
+        simulate(_exchange(), star(3), [1024], world_size=3)
+
+
+def test_runs_of_slots_of_one_pair_are_one_message() -> None:
+    """Rank 0 sends rank 1 two runs of a half each, and rank 2 one of a half: 2 flows share 10 GB/s until 2 has its own.
+
+    1 GB and 0.5 GB: rank 2 is done after 0.1 s, rank 1 after 0.15 s, as nobody else sends.
+    """
+    halves = np.array([0, 1, 0])
+    phase = Phase(
+        np.zeros(3, np.int64), np.array([1, 1, 2]), np.ones(3, np.int64), False, lambda step: (halves, halves)
+    )
+    schedule = Schedule("two runs", "broadcast", 3, 2, (phase,))
+    from busbw.sim.patterns import patterns
+    from busbw.sim.wires import Wires
+
+    (pattern,) = patterns(schedule)
+    assert pattern.share.tolist() == [1.0, 0.5]
+    assert Wires(star(3)).step(pattern, 1e9).time_s == pytest.approx(0.15)

@@ -159,6 +159,20 @@ class TestCapture:
         names = [call.kind.module for call in bill.trace.calls]
         assert names == [f"layers.{index}" for which in orders for index in which]
 
+    def test_sizes_that_never_repeat_are_one_kind(self, tmp_path: Path) -> None:
+        """Sequences of any length, experts' uneven loads: a line of the file stays short, and each call has its own bytes."""
+        sizes = [17 * number % 1009 + 1 for number in range(300)]
+        with busbw.capture(tmp_path) as bill:
+            for size in sizes:
+                reduce(size)
+        assert [call.kind.call.size_bytes for call in bill.trace.calls] == [4 * size for size in sizes]
+        (path,) = tmp_path.glob("rank-*.jsonl")
+        assert path.read_text().count('"type":"kind"') == 1
+        with busbw.capture() as bill:
+            for size in sizes:
+                reduce(size)
+        assert [call.kind.call.size_bytes for call in bill.trace.calls] == [4 * size for size in sizes]
+
     def test_settings_that_break_a_rule(self) -> None:
         with pytest.raises(UsageError, match="choose from sampled, all, none"):
             busbw.capture(times="often").start()

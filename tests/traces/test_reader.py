@@ -50,6 +50,11 @@ def test_a_start_on_a_gpu_is_known_later() -> None:
     assert (trace.calls[0].start_s, trace.calls[0].end_s) == (5e-6, 9e-6)
 
 
+def test_a_call_of_another_size_than_its_kind() -> None:
+    (trace,) = parse_traces(text(HEADER, GROUP, KIND, [0, 0, 0, 1, None], [1, 0, 0, 2, None, 8, 6], END), "x")
+    assert [(call.kind.call.size_bytes, call.kind.sent_bytes) for call in trace.calls] == [(400, 400), (8, 6)]
+
+
 def test_a_killed_job_says_what_may_be_missing() -> None:
     (trace,) = parse_traces(text(HEADER, GROUP, KIND, [0, 0, 0, 1, None]) + "[1, 0, 0, 12", "x")
     assert not trace.complete
@@ -81,6 +86,7 @@ def test_merged_ranks_also_where_one_was_cut() -> None:
         ((HEADER, GROUP, KIND, [0, 7, 0, 1, None]), "KeyError"),
         ((HEADER, GROUP, KIND, [0, 0, 0, 1.5, None]), "must be whole"),
         ((HEADER, GROUP, KIND, [3, 99]), "KeyError"),
+        ((HEADER, GROUP, KIND, [0, 0, 0, 1, None, -8, 0]), "must be whole numbers"),
     ],
 )
 def test_a_line_that_breaks_the_format_is_named(lines: tuple[object, ...], message: str) -> None:

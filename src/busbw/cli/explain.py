@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     hand.add_argument("--busbw", help="bus bandwidth")
     hand.add_argument("--time", help="time of a call, such as 1.2ms")
     add_fact_options(parser)
+    parser.add_argument(
+        "--machine-file",
+        metavar="MACHINE",
+        help="a machine to compare with: the TOML of busbw calibrate, or a preset such as dgx-h100",
+    )
     parser.add_argument("--json", action="store_true", help="findings as a JSON list")
     parser.add_argument("-v", "--verbose", action="store_true", help="every number with its place")
 
@@ -95,7 +100,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "nothing to explain: give a FILE, a number (--op, -N, --size and --algbw), a --fact or a --symptom"
         )
-    found = explain(results, facts)
+    machine = None
+    if args.machine_file is not None:
+        from busbw.topologies import read_topology
+
+        machine = read_topology(args.machine_file)
+    found = explain(results, facts, machine=machine)
     if args.json:
         json.dump([finding.to_json() for finding in found], sys.stdout, indent=1)
         sys.stdout.write("\n")

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, TextIO
 from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.finding import Facts
 from busbw.errors import FileError, UsageError
-from busbw.findings import complete_facts
-from busbw.findings.machines import Machine, find_machine, wire_rate
 from busbw.formats._selection import read_told
 from busbw.plots.figure import FIGURES, FigureOptions
 from busbw.units import parse_rate, parse_size
@@ -58,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
     """Read, build, write; the path of each picture is a line on standard output."""
     formats = _formats(args.format)
     options = _options(args)
-    machine = find_machine(args.machine) if args.machine else None
     names = list(dict.fromkeys(_words(",".join(args.figure)))) if args.figure else list(FIGURES.names())
     figures = [FIGURES.get(name) for name in names]
     if args.width is not None and not LEAST_WIDTH <= args.width <= MOST_WIDTH:
@@ -67,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     results = [read_told(file, options.collectives, options.world_sizes) for file in args.files]
     rows = [row for part in results for row in part.measurements]
     if options.wire_limit_Bps is None:
-        options = _with_wire(options, results, machine)
+        options = _with_wire(options, results, args.machine)
     folder = _folder(args.output)
     charts: list[tuple[str, Chart]] = []
     refused: list[UsageError] = []
@@ -124,11 +121,14 @@ def _options(args: argparse.Namespace) -> FigureOptions:
     )
 
 
-def _with_wire(options: FigureOptions, results: Sequence[Results], machine: Machine | None) -> FigureOptions:
+def _with_wire(options: FigureOptions, results: Sequence[Results], machine: str | None) -> FigureOptions:
     """The rate of the machine that was named, or of the one that the files' own GPU and hosts tell."""
+    from busbw.findings import complete_facts
+    from busbw.findings.machines import find_machine, wire_rate
+
     facts = complete_facts(results, Facts())
     if machine is not None:
-        facts = facts.having("machine", machine.name, "--machine")
+        facts = facts.having("machine", find_machine(machine).name, "--machine")
         if facts.number("hosts") is None:
             facts = facts.having("hosts", 1.0, "assumed")
     worlds = [row.call.world_size for part in results for row in part.measurements]

@@ -64,7 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the seconds rest on: results, a folder of them, a cost model of busbw fit, a TOML file, or "
         "alpha=5us,bandwidth=20GB/s",
     )
+    parser.add_argument(
+        "--profile-across",
+        metavar="FILE",
+        help="the same for groups that span hosts (--hosts); --profile is then inside one",
+    )
     parser.add_argument("--dtype", help="the model's floating-point dtype (default: its own)")
+    parser.add_argument(
+        "--autocast", metavar="DTYPE", help="what activations are computed in, where the model stays as it is"
+    )
     parser.add_argument("--micro-batch", type=int, metavar="B", help="samples of a rank in one micro-step (default 1)")
     parser.add_argument("--sequence", type=int, metavar="T", help="tokens of a sample (default: the model's)")
     parser.add_argument("--accumulate", type=int, metavar="K", help="micro-steps for one optimizer step (default 1)")
@@ -75,6 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     work.add_argument(
         "--tflops", type=float, metavar="F", help="what one rank computes, in 1e12 FLOP a second, for the same"
+    )
+    parser.add_argument(
+        "--contention",
+        type=float,
+        metavar="C",
+        help="seconds of computation that each hidden second of communication costs (default: as the profile's rows of "
+        "bench --with-compute have it, else 0)",
     )
     parser.add_argument("--compare", metavar="PLAN2", help="another plan beside it")
     parser.add_argument(
@@ -121,15 +136,23 @@ def _report(args: argparse.Namespace, model: Model, plan: str) -> Report:
     from busbw.core.bill import STEADY
     from busbw.pricing.buckets import bucket_curve, has_buckets
     from busbw.pricing.mesh import make_mesh
-    from busbw.pricing.profile import read_profile
+    from busbw.pricing.profile import ByLink, read_profile
     from busbw.pricing.step import bills_of, run_steps
     from busbw.pricing.suggest import suggestions
     from busbw.pricing.timeline import play
 
     profile, words, notes = read_profile(args.profile) if args.profile else (None, None, ())
-    names = ("micro_batch", "sequence", "accumulate", "clip", "dtype")
+    if args.profile_across:
+        if profile is None or args.hosts < 2 or args.world % args.hosts:
+            raise UsageError("--profile-across needs --profile (inside a host) and --hosts, which divide the ranks")
+        across, other, more = read_profile(args.profile_across)
+        profile, words = ByLink(profile, across, args.world // args.hosts), f"{words} inside a host; {other} across"
+        notes = (*notes, *more)
+    names = ("micro_batch", "sequence", "accumulate", "clip")
     settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    mesh, work = make_mesh(plan, args.world), _work(args)
+    if args.autocast is not None:
+        settings["dtype"] = args.autocast
+    mesh, work = make_mesh(plan, args.world), _work(args, profile)
     if work is not None and profile is None:
         raise UsageError("--compute-ms and --tflops need --profile: without it no call takes any time")
     priced = run_steps(model, mesh, args.rank, settings)
@@ -163,15 +186,21 @@ def _synchronisation(report: Report, profile: Profile) -> None:
     report.floor = floor(n, profile)
 
 
-def _work(args: argparse.Namespace) -> Work | None:
+def _work(args: argparse.Namespace, profile: Profile | None) -> Work | None:
     from busbw.pricing.timeline import Work
 
     for name, value in (("--compute-ms", args.compute_ms), ("--tflops", args.tflops)):
         if value is not None and not 0 < value < 1e12:
             raise UsageError(f"{name} {value:g}: must be a number above 0")
+    contention = args.contention
+    if contention is None:
+        measured = getattr(profile, "contention", None)
+        contention = 0.0 if measured is None else measured.share
+    if not 0 <= contention <= 10:
+        raise UsageError(f"--contention {contention:g}: must be a number from 0 to 10")
     if args.compute_ms is not None:
-        return Work(step_s=args.compute_ms * 1e-3)
-    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12)
+        return Work(step_s=args.compute_ms * 1e-3, contention=contention)
+    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12, contention=contention)
 
 
 def _compare_with_capture(report: Report, path: str) -> None:

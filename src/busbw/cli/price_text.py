@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
-from busbw.units import GB, format_size, format_time
+from busbw.units import format_decimal, format_size, format_time
 
 if TYPE_CHECKING:
     from busbw.cli.price import Report
@@ -61,6 +61,8 @@ def text(report: Report, step: str, verbose: bool) -> Iterator[str]:
 
 
 def _millions(count: int) -> str:
+    if count < 1e5:
+        return str(count)
     return f"{count / 1e6:.1f} M" if count < 10e9 else f"{count / 1e9:.1f} G"
 
 
@@ -80,10 +82,13 @@ def _bill(bill: Bill, verbose: bool) -> Iterator[str]:
             yield f"  ... {len(lines) - len(shown)} more lines (-v shows them)"
         yield _line(line)
     totals = bill.totals()
-    time = "" if totals.seconds is None else f", {format_time(totals.seconds)} of calls"
+    time = ""
+    if totals.seconds is not None:
+        latency = sum(line.estimate.latency_s * line.count for line in lines if line.estimate is not None)
+        time = f", {format_time(totals.seconds)} of calls ({format_time(latency)} of it latency)"
     yield (
-        f"# total: {totals.calls} calls, S {totals.size_bytes / GB:.4g} GB, a rank sends "
-        f"{totals.sent_bytes_per_rank / GB:.4g} GB{time}"
+        f"# total: {totals.calls} calls, S {format_decimal(totals.size_bytes)}, a rank sends "
+        f"{format_decimal(totals.sent_bytes_per_rank)}{time}"
     )
     yield from _by_group(lines)
     yield from _links(lines)
@@ -109,10 +114,10 @@ def _by_group(lines: Sequence[Line]) -> Iterator[str]:
         return
     for (group, collective), same in groups.items():
         calls = sum(line.count for line in same)
-        sent = sum(line.sent_bytes_per_rank * line.count for line in same) / GB
+        sent = format_decimal(sum(line.sent_bytes_per_rank * line.count for line in same))
         timed = all(line.seconds is not None for line in same)
         time = f", {format_time(sum((line.seconds or 0) * line.count for line in same))}" if timed else ""
-        yield f"#   {collective} over {group}: {calls} calls, {sent:.4g} GB sent a rank{time}"
+        yield f"#   {collective} over {group}: {calls} calls, {sent} sent a rank{time}"
 
 
 def _links(lines: Sequence[Line]) -> Iterator[str]:
@@ -120,12 +125,14 @@ def _links(lines: Sequence[Line]) -> Iterator[str]:
 
     if any("link" in line.notes for line in lines):
         sent = sent_by_link(lines)
-        yield f"# links: a rank sends {sent['inside'] / GB:.4g} GB inside its host, {sent['across'] / GB:.4g} GB across hosts"
+        yield f"# links: a rank sends {format_decimal(sent['inside'])} inside its host, {format_decimal(sent['across'])} across hosts"
 
 
 def _timeline(timeline: Timeline) -> Iterator[str]:
     yield "#"
     bubble = f" + {format_time(timeline.bubble_s)} bubble" if timeline.bubble_s else ""
+    if timeline.contention_s:
+        bubble = f" + {format_time(timeline.contention_s)} contention{bubble}"
     yield (
         f"# a steady step takes {format_time(timeline.step_s)}: {format_time(timeline.compute_s)} computation + "
         f"{format_time(timeline.exposed_s)} exposed of {format_time(timeline.communication_s)} communication{bubble}; "
@@ -194,7 +201,7 @@ def _other(report: Report, other: Report) -> Iterator[str]:
     totals = [each.bills.steady.totals() for each in plans]
     rows: list[tuple[str, list[str]]] = [
         ("calls a steady step", [str(each.calls) for each in totals]),
-        ("GB sent a rank", [f"{each.sent_bytes_per_rank / GB:.4g}" for each in totals]),
+        ("sent a rank", [format_decimal(each.sent_bytes_per_rank) for each in totals]),
     ]
     if all(each.seconds is not None for each in totals):
         rows.append(("communication", [format_time(each.seconds or 0.0) for each in totals]))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MODELS = ("flows", "nccl")
 LINKS_SHOWN = 8
 FLOWS_SHOWN = 8
+_AT_ONCE = ("direct", "centralised")
+"""Algorithms in which a rank sends to all others in one round."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +94,7 @@ def _one(
     from busbw.sim import default_algorithm, simulate
 
     n = machine.world_size if args.world is None else args.world
-    spec = parse_algorithm(name or default_algorithm(op, n))
+    spec = parse_algorithm(name or default_algorithm(op, n, machine))
     found = simulate(
         spec,
         machine,
@@ -279,4 +281,9 @@ def _ranking_lines(ranking: Ranking) -> Iterator[str]:
         yield f"#   none: {ranking.at(ranking.sizes()[0])[0].algorithm} is the fastest at every size"
     for cross in ranking.crossovers:
         yield f"#   from about {format_size(cross.size_bytes)}: {cross.after} instead of {cross.before}"
+    if any(ranking.at(size)[0].algorithm in _AT_ONCE for size in ranking.sizes()):
+        yield (
+            "# note: messages that a rank sends at once pay their latencies at once here; where a sender is busy with each, "
+            f"{' and '.join(_AT_ONCE)} are slower on many ranks"
+        )
     yield from (f"# left out: {reason}" for reason in ranking.left_out)

@@ -77,16 +77,17 @@ def text(found: Sweep) -> Iterator[str]:
     yield f"# {'bucket_cap_mb':>13} {'buckets':>7} {'measured':>9} {'95 % of samples':>21} {'predicted':>9} {'ratio':>6}"
     for point in found.points:
         between = f"{format_time(point.low_s)} to {format_time(point.high_s)}"
-        marks = [
-            word for word, best in (("measured", found.best), ("predicted", found.predicted_best)) if best is point
-        ]
-        best = f"  <- best {' and '.join(marks)}" if marks else ""
+        marks = []
+        if point is found.best:
+            marks.append("measured")
+        if point is found.predicted_best:
+            marks.append("predicted")
+        mark = f"  <- best {' and '.join(marks)}" if marks else ""
         yield (
             f"  {point.bucket_cap_mb:>13g} {point.buckets:>7} {format_time(point.measured_s):>9} {between:>21} "
-            f"{format_time(point.predicted_s):>9} {point.measured_s / point.predicted_s:>6.2f}{best}"
+            f"{format_time(point.predicted_s):>9} {point.measured_s / point.predicted_s:>6.2f}{mark}"
         )
-    best, chosen = found.best, found.predicted_best
-    lost = chosen.measured_s / best.measured_s - 1
+    lost = found.predicted_best.measured_s / found.best.measured_s - 1
     yield f"# the predicted best limit is {100 * lost:.1f} % slower than the best that was measured"
     yield from (f"# note: {note}" for note in found.notes)
 

@@ -11,6 +11,7 @@ History of the saved form:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -226,12 +227,12 @@ class Word:
 
 
 def plan_words(text: str) -> tuple[Word, ...]:
-    """The words of a plan such as `ddp`, `dp=8,tp=4,pp=2` or `fsdp2,reshard_after_forward=false`.
+    """The words (between commas or spaces) of a plan such as `ddp`, `dp=8,tp=4,pp=2` or `fsdp2,reshard_after_forward=false`.
 
     Raises UsageError for an empty plan, a word without a name, or a word given twice.
     """
     words: list[Word] = []
-    for part in text.replace(";", ",").split(","):
+    for part in re.split(r"[,;]\s*|\s+", text.strip()):
         name, equals, value = part.strip().partition("=")
         name = name.strip().lower().replace("-", "_")
         if not name:

@@ -11,6 +11,7 @@ an object with a "type", or a call as a bare array:
     {"type": "group", "id": 0, "name": "world", "ranks": [0, 1, 2, 3], "backend": "gloo"}
     {"type": "kind", "id": 0, "op": "allreduce_", "collective": "all_reduce", "size_bytes": 4096, "group_id": 0, ...}
     [sequence, kind, segment, start_ns, end_ns or null]       a call
+    [sequence, kind, segment, start_ns, end_ns or null, S, sent]   one of another size than the first of its kind
     [sequence, end_ns]                                        the end of a call that was written before it ended
     [sequence, end_ns, start_ns]                              on a GPU also when it could start, which is known later
     {"type": "mark", "what": "forward" | "optimizer" | "step", "sequence": 7, "segment": 1, "at_ns": ..., "optimizer": 0}
@@ -26,8 +27,8 @@ History of the saved form:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from busbw.core.bill import PHASES
@@ -107,6 +108,25 @@ class CallKind:
             asynchronous=bool(data.get("asynchronous", False)),
             notes={str(key): str(value) for key, value in data.get("notes", {}).items()},
         )
+
+
+class KindsBySize:
+    """Kinds by their number, and by size where calls of one kind differ in it (uneven splits, sequences of any length)."""
+
+    def __init__(self, kinds: Sequence[CallKind] | Mapping[int, CallKind]) -> None:
+        self._kinds = kinds
+        self._sized: dict[tuple[int, int, int], CallKind] = {}
+
+    def get(self, number: int, sizes: Sequence[int]) -> CallKind:
+        """The kind of this number; `sizes` is empty, or S and the bytes sent. LookupError for a number that is none."""
+        kind = self._kinds[number]
+        if not sizes:
+            return kind
+        size, sent = sizes
+        key = (number, size, sent)
+        if key not in self._sized:
+            self._sized[key] = replace(kind, call=replace(kind.call, size_bytes=size), sent_bytes=sent)
+        return self._sized[key]
 
 
 @dataclass(frozen=True, slots=True)

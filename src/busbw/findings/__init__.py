@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from busbw.core.finding import SEVERITIES, Facts, Finding
 from busbw.core.measurement import Results
+from busbw.core.topology import Topology
 from busbw.findings._evidence import Evidence
 from busbw.findings._facts import facts_of_results
 from busbw.findings._law import LAWS, Law
 from busbw.findings._nccl_log import facts_of_log, facts_of_topology
-from busbw.findings._page import fact_text, page, verdict
+from busbw.findings._page import fact_text, page, place_text, verdict
 from busbw.findings._symptoms import facts_of as describe
 
 __all__ = [
@@ -26,22 +27,25 @@ __all__ = [
     "facts_of_log",
     "facts_of_topology",
     "page",
+    "place_text",
     "verdict",
 ]
 
 _VERDICTS = ("fails", "cannot_tell", "holds")
 
 
-def explain(results: Results | Sequence[Results] = (), facts: Facts | None = None) -> list[Finding]:
+def explain(
+    results: Results | Sequence[Results] = (), facts: Facts | None = None, *, machine: Topology | None = None
+) -> list[Finding]:
     """What the rows and facts say, the most important first.
 
     Facts that are not given are taken from what the files say, then from the user's words (`facts.symptoms`); what is
-    still unknown stays so.
+    still unknown stays so. With a `machine` (calibrated, or a preset) plateaus are compared with what it can do.
     """
     every = [results] if isinstance(results, Results) else list(results)
     known = complete_facts(every, facts or Facts())
     rows = [row for part in every for row in part.measurements]
-    evidence = Evidence(rows, known, [run for part in every for run in part.runs])
+    evidence = Evidence(rows, known, [run for part in every for run in part.runs], machine)
     return sorted((finding for law in LAWS for finding in law.find(evidence, known)), key=_importance)
 
 

@@ -19,6 +19,7 @@ from statistics import median, median_low
 from busbw.core.collective import COLLECTIVES
 from busbw.core.finding import Facts, Number
 from busbw.core.measurement import Measurement, Results
+from busbw.core.topology import Topology
 from busbw.units import MIB
 
 CHOSEN_BY_LIBRARY = frozenset({"algorithm", "protocol", "channels", "transport", "rank_time"})
@@ -201,8 +202,15 @@ class Family:
 class Evidence:
     """What findings look at: all rows, the curves that they form, and the facts."""
 
-    def __init__(self, rows: Iterable[Measurement], facts: Facts, runs: Iterable[Results] = ()) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Measurement],
+        facts: Facts,
+        runs: Iterable[Results] = (),
+        machine: Topology | None = None,
+    ) -> None:
         self.rows = tuple(rows)
+        self.machine = machine
         self.facts = facts
         self.runs = tuple(runs)
         known = COLLECTIVES.names()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -114,8 +115,13 @@ def _entry(finding: Finding, verbose: bool, short: bool) -> Iterator[str]:
 
 
 def _number(number: Number) -> str:
-    places = ", ".join(place.rsplit("/", 1)[-1] for place in number.source.split(", "))
-    return f"{number.name} {number.text}" + (f" ({places})" if number.source else "")
+    return f"{number.name} {number.text}" + (f" ({place_text(number)})" if number.source else "")
+
+
+def place_text(number: Number) -> str:
+    """Where a number came from: files without their folders; other words (`50 GB/s on paper`) as they are."""
+    places = number.source.split(", ")
+    return ", ".join(re.sub(r"^\S*/(?=[^/\s]*:\d+( to \d+)?$)", "", place) for place in places)
 
 
 def _wrapped(text: str, first: str, later: str) -> list[str]:

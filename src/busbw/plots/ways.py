@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
 from busbw.core.measurement import Measurement
 from busbw.errors import UsageError
@@ -32,7 +31,7 @@ def ways_chart(rows: Sequence[Measurement]) -> Chart:
     winners = list(dict.fromkeys(name for _, name in best.values()))
     others = sorted(
         (name for name in ways if name not in winners),
-        key=lambda name: median(ways[name][size] / best[size][0] for size in ways[name]),
+        key=lambda name: min(ways[name][size] / best[size][0] for size in ways[name]),
     )
     shown = (winners + others)[:MOST_LINES]
     series = [[], []]  # type: list[list[Series]]

@@ -9,7 +9,7 @@ from typing import Any
 from busbw.core.bill import STEADY
 from busbw.core.plan import Model
 from busbw.pricing.mesh import Mesh
-from busbw.pricing.profile import Profile
+from busbw.pricing.profile import Profile, price_of
 from busbw.pricing.step import run_steps
 from busbw.pricing.stream import lines_of
 from busbw.pricing.timeline import Work, play
@@ -62,7 +62,7 @@ def bucket_curve(
         priced = run_steps(model, with_option(mesh, "data", bucket_cap_mb=float(cap)), 0, settings)
         events = priced.steps[STEADY]
         buckets = [line for line in lines_of(events) if line.name.startswith("bucket")]
-        seconds = sum(profile.estimate(line.call).seconds for line in buckets)
+        seconds = sum(price_of(profile, line).seconds for line in buckets)
         timeline = None if work is None else play(events, profile, work, priced.bubble)
         found.append(
             Cap(

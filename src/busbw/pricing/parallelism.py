@@ -161,6 +161,11 @@ class Scheme:
         """Calls once all gradients of a step are there, before the optimizer."""
         return []
 
+    @property
+    def parts_of_sequence(self) -> int:
+        """Into how many parts activations between units are cut."""
+        return 1
+
     def share_of_flops(self, unit: Unit) -> float:
         """The share of a unit's computation that is left to one rank."""
         return 1.0

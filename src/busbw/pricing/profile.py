@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from busbw.core.bill import Line
 from busbw.core.call import Call
 from busbw.core.collective import COLLECTIVES
 from busbw.core.cost_model import CostModel, Estimate
 from busbw.core.measurement import Measurement
 from busbw.errors import BusbwError, FileError, UsageError
+from busbw.pricing.contention import Contention, measured_contention
 from busbw.units import format_rate, format_time, parse_rate, parse_time
 
 STEPS: Mapping[str, Callable[[int], int]] = {
@@ -74,8 +76,9 @@ class Rates:
 class Fitted:
     """A cost model that lends a missing collective the curve of its closest relative, and says so."""
 
-    def __init__(self, model: CostModel) -> None:
+    def __init__(self, model: CostModel, contention: Contention | None = None) -> None:
         self.model = model
+        self.contention = contention
         self.known = {curve.collective for curve in model.curves}
         self._found: dict[Call, Estimate] = {}
 
@@ -94,7 +97,44 @@ class Fitted:
                 found = self.model.estimate(replace(call, collective=other, root=None, redop=None))
                 reason = f"the profile has no {call.collective}: priced as {other} of the same S"
                 return replace(found, extrapolates=(reason, *found.extrapolates))
+        if call.kind.moves_data and call.size_bytes > 0:
+            for other in sorted(self.known, key=lambda name: (name != "all_reduce", name)):
+                kind = COLLECTIVES.get(other)
+                if kind.moves_data:
+                    n = call.world_size
+                    size = max(round(call.size_bytes * call.kind.bus_factor(n) / kind.bus_factor(n)), 1)
+                    found = self.model.estimate(
+                        replace(call, collective=other, size_bytes=size, root=None, redop=None, in_place=None)
+                    )
+                    reason = f"the profile has no {call.collective}: priced as {other} with as many bytes on a wire"
+                    return replace(found, extrapolates=(reason, *found.extrapolates))
         return self.model.estimate(call)  # raises, and names what is known
+
+
+@dataclass(frozen=True, slots=True)
+class ByLink:
+    """One profile for groups inside a host, another for those that span hosts, whose slowest hop is the network."""
+
+    inside: Profile
+    across: Profile
+    ranks_per_host: int
+
+    def estimate(self, call: Call) -> Estimate:
+        """Seconds of a call whose ranks are not known: as inside a host where it fits in one."""
+        return (self.inside if call.world_size <= self.ranks_per_host else self.across).estimate(call)
+
+    def of_line(self, line: Line) -> Estimate:
+        """Seconds of one call of a line, by where its ranks are."""
+        ranks = line.group_ranks
+        if line.call.collective in ("send_recv_one_way", "send_recv") and "peer" in line.notes:
+            ranks = (int(line.notes["peer"]), int(line.notes.get("own", ranks[0])))
+        spans = len({rank // self.ranks_per_host for rank in ranks}) > 1
+        return (self.across if spans else self.inside).estimate(line.call)
+
+
+def price_of(profile: Profile, line: Line) -> Estimate:
+    """Seconds of one call of a line: by its ranks, where the profile tells links apart."""
+    return profile.of_line(line) if isinstance(profile, ByLink) else profile.estimate(line.call)
 
 
 def read_profile(text: str) -> tuple[Profile, str, tuple[str, ...]]:
@@ -176,4 +216,11 @@ def _results(paths: list[Path], what: str) -> tuple[Profile, str, tuple[str, ...
         raise FileError(f"{what}: no file in it holds results; measure with busbw bench -o results.jsonl")
     worlds = sorted({row.call.world_size for row in rows})
     words = f"{len(rows)} measured rows at N = {', '.join(map(str, worlds))} in {what}"
-    return Fitted(fit(rows).model), words, ()
+    contention = measured_contention(rows)
+    alone = [row for row in rows if row.beside is None]
+    if not alone:
+        raise FileError(
+            f"{what}: all rows were taken beside computation (bench --with-compute); those alone are needed"
+        )
+    notes = () if contention is None else (contention.words,)
+    return Fitted(fit(alone).model, contention), words, notes

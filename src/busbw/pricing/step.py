@@ -16,7 +16,7 @@ from busbw.pricing.links import with_link
 from busbw.pricing.mesh import Mesh, Part, make_mesh
 from busbw.pricing.parallelism import DataScheme, Job, Scheme, Settings
 from busbw.pricing.parallelisms.pp import Pipeline
-from busbw.pricing.profile import Fitted, Profile, read_profile
+from busbw.pricing.profile import Fitted, Profile, price_of, read_profile
 from busbw.pricing.readers import read_model
 from busbw.pricing.stream import Event, Events, Group, lines_of
 
@@ -96,7 +96,7 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
     """Constructor and steps of a job as one rank runs it; UsageError where model, plan and world do not fit."""
     if not 0 <= rank < mesh.world_size:
         raise UsageError(f"rank {rank}: must be from 0 to {mesh.world_size - 1}")
-    chosen = _settings(whole, settings)
+    chosen = _settings(whole, settings, mesh)
     groups = {axis: mesh.group(rank, axis) for axis in ("pp", "cp", "tp")}
     groups["data"] = mesh.group(rank, "data", "cp")
     groups["ep"], groups["expert_dp"] = mesh.experts(rank), mesh.expert_replicas(rank)
@@ -112,7 +112,8 @@ def run_steps(whole: Model, mesh: Mesh, rank: int = 0, settings: Settings | Mapp
         data=owner.parallelism.name if owner else "",
     )
     inner = tuple(_scheme(part, job, groups) for part in mesh.parts if part.parallelism.axis in INNER)
-    data = _data(owner, replace(job, inner=inner), groups)
+    job = replace(job, inner=inner)
+    data = _data(owner, job, groups)
     pipeline = next((_scheme(part, job, groups) for part in mesh.parts if part.parallelism.axis == "pp"), None)
     schemes: list[Scheme] = [*inner, data, *([pipeline] if pipeline else [])]
     steps: dict[str, tuple[Event, ...]] = {"constructor": tuple(e for scheme in schemes for e in scheme.constructor())}
@@ -150,7 +151,7 @@ def _step(data: DataScheme, schemes: Sequence[Scheme], pipeline: Scheme | None) 
     return events
 
 
-def _settings(model: Model, settings: Settings | Mapping[str, Any] | None) -> Settings:
+def _settings(model: Model, settings: Settings | Mapping[str, Any] | None, mesh: Mesh) -> Settings:
     if isinstance(settings, Settings):
         return settings
     given = {name: value for name, value in (settings or {}).items() if value is not None}
@@ -161,12 +162,17 @@ def _settings(model: Model, settings: Settings | Mapping[str, Any] | None) -> Se
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"{name} {value!r}: must be a whole number of 1 or more")
+    for name in ("micro_batch", "sequence"):  # what a module's example inputs are
+        if name in model.facts:
+            given.setdefault(name, int(model.facts[name]))
     if model.sample == "image":
         if given.get("sequence", 1) != 1:
             raise UsageError(f"{model.name} works on images: it has no --sequence")
     elif "sequence" not in given:
         given["sequence"] = model.geometry.sequence if model.geometry else 1
-    given["dtype"] = find_dtype(given["dtype"]).name if "dtype" in given else model.parameters[0].dtype
+    owner = mesh.part("data")
+    computed = owner.options.get("param_dtype") if owner else None  # mixed precision computes in it
+    given["dtype"] = find_dtype(given["dtype"]).name if "dtype" in given else computed or model.parameters[0].dtype
     return Settings(**given)
 
 
@@ -196,7 +202,7 @@ def _data(part: Part | None, job: Job, groups: Mapping[str, Group]) -> DataSchem
 
 
 def _timed(line: Line, profile: Profile | None) -> Line:
-    return line if profile is None else replace(line, estimate=profile.estimate(line.call))
+    return line if profile is None else replace(line, estimate=price_of(profile, line))
 
 
 def with_dtype(model: Model, dtype: str) -> Model:

@@ -52,11 +52,13 @@ class Issue:
     """A call is started. With a tag it runs beside what follows, until that tag is waited for; without, at once.
 
     `ahead`: the host issues it while the last computation still runs, so it may start as early as that one did.
+    `follows`: it takes what the calls with that tag leave, so it starts after them.
     """
 
     line: Line
     tag: str | None = None
     ahead: bool = False
+    follows: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def message(
     """A point-to-point message between this rank and `peer` (a place in the group); `to` says that we send it."""
     size_bytes = count * DTYPES[dtype].itemsize
     what = Call("send_recv_one_way", size_bytes, 2, dtype)
-    notes = {"peer": str(group.ranks[peer]), "way": "send" if to else "receive"}
+    notes = {"peer": str(group.ranks[peer]), "own": str(group.rank), "way": "send" if to else "receive"}
     line = Line(what, group.axis, 1, phase, name, size_bytes if to else 0, tag is not None, None, group.ranks, notes)
     return Issue(line, tag)
 

@@ -11,11 +11,11 @@ from busbw.core.plan import Model
 from busbw.errors import UsageError
 from busbw.pricing.buckets import best_of, bucket_curve, has_buckets, with_option
 from busbw.pricing.mesh import Mesh
-from busbw.pricing.profile import Profile
+from busbw.pricing.profile import Profile, price_of
 from busbw.pricing.step import Priced, run_steps
 from busbw.pricing.stream import lines_of
 from busbw.pricing.timeline import Work, play
-from busbw.units import GB, format_time
+from busbw.units import format_decimal, format_time
 
 LEAST_GAIN = 0.005
 """A change is worth a line when it saves this share of the step (of communication, where computation is not known)."""
@@ -34,7 +34,7 @@ class Suggestion:
     def text(self) -> str:
         """One line."""
         time = "" if self.saved_s is None else f"{format_time(self.saved_s)} a step and "
-        return f"{self.change}: saves {time}{self.saved_bytes_per_rank / GB:.3g} GB sent a rank; {self.why}"
+        return f"{self.change}: saves {time}{format_decimal(self.saved_bytes_per_rank)} sent a rank; {self.why}"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary of the fields."""
@@ -86,5 +86,5 @@ def _cost(priced: Priced, profile: Profile | None, work: Work | None) -> tuple[f
     if profile is None:
         return None, sent
     if work is None:
-        return sum(profile.estimate(line.call).seconds * line.count for line in lines), sent
+        return sum(price_of(profile, line).seconds * line.count for line in lines), sent
     return play(events, profile, work, priced.bubble).step_s, sent

@@ -163,14 +163,13 @@ def _wait(
     progress: Callable[[int, int], None],
 ) -> None:
     end = time.monotonic() + timeout_s
-    while any(process.poll() is None for process in ranks):
+    while True:
+        running = any(process.poll() is None for process in ranks)
         for rank, process in enumerate(ranks):
             if process.poll():
-                said = [line for line in logs[rank].read_text(errors="replace").splitlines() if line.strip()]
-                why = next(
-                    (line for line in reversed(said) if "Error" in line), said[-1] if said else "it said nothing"
-                )
-                raise LaunchError(f"rank {rank} ended with status {process.returncode}: {why[:300]}")
+                raise LaunchError(f"rank {rank} ended with status {process.returncode}: {_last_words(logs[rank])}")
+        if not running:
+            return
         if time.monotonic() > end:
             raise LaunchError(
                 f"the ranks did not end within {timeout_s:.0f} s: fewer --rounds, --steps or --layers help"
@@ -181,9 +180,12 @@ def _wait(
                 progress(int(done), int(total))
                 break
         time.sleep(0.2)
-    for rank, process in enumerate(ranks):
-        if process.returncode:
-            raise LaunchError(f"rank {rank} ended with status {process.returncode}")
+
+
+def _last_words(log: Path) -> str:
+    """The error that a rank ended with, or the last line that it wrote."""
+    said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return next((line for line in reversed(said) if "Error" in line), said[-1] if said else "it said nothing")[:300]
 
 
 def _own_profile(found: dict[str, Any]) -> tuple[Profile, str]:

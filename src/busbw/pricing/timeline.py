@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw.errors import UsageError
-from busbw.pricing.profile import Profile
+from busbw.pricing.profile import Profile, price_of
 from busbw.pricing.stream import Compute, Event, Issue
 
 
@@ -24,11 +24,13 @@ class Work:
 
     flops_per_s: float | None = None
     step_s: float | None = None
+    contention: float = 0.0
+    """Seconds of computation that each hidden second of communication costs: they share SMs, cores and memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One step in seconds. step = compute + exposed + bubble."""
+    """One step in seconds. step = compute + contention + exposed + bubble."""
 
     step_s: float
     compute_s: float
@@ -36,6 +38,8 @@ class Timeline:
     """All calls, one after the other."""
     exposed_s: float
     bubble_s: float
+    contention_s: float
+    """What hidden communication takes from computation."""
     exposed_by: tuple[tuple[str, float], ...]
     """Exposed seconds by group and phase, the largest first."""
 
@@ -52,6 +56,7 @@ class Timeline:
             "communication_s": self.communication_s,
             "exposed_s": self.exposed_s,
             "bubble_s": self.bubble_s,
+            "contention_s": self.contention_s,
             "lost": self.lost,
             "exposed_by": dict(self.exposed_by),
         }
@@ -72,9 +77,11 @@ def play(events: Sequence[Event], profile: Profile, work: Work, bubble: float = 
             compute += event.flops * per_flop
         elif isinstance(event, Issue):
             line = event.line
-            seconds = profile.estimate(line.call).seconds * line.count
+            seconds = price_of(profile, line).seconds * line.count
             communication += seconds
             ready = last_start if event.ahead else now
+            if event.follows in pending:
+                ready = max(ready, pending[event.follows][0])
             end = max(ready, free.get(line.group, 0.0)) + seconds
             free[line.group] = end
             where = f"{line.group} {line.phase}"
@@ -95,9 +102,11 @@ def play(events: Sequence[Event], profile: Profile, work: Work, bubble: float = 
             exposed += end - now
             by[where] = by.get(where, 0.0) + end - now
             now = end
+    contended = work.contention * max(communication - exposed, 0.0)
+    now += contended
     idle = bubble * now
     largest = tuple(sorted(by.items(), key=lambda pair: -pair[1]))
-    return Timeline(now + idle, compute, communication, exposed, idle, largest)
+    return Timeline(now + idle, compute, communication, exposed, idle, contended, largest)
 
 
 def _per_flop(events: Sequence[Event], work: Work, total: float) -> float:

@@ -2,7 +2,8 @@
 
     sides.py     which files are one run, and which are runs to compare
     content.py   everything that the page says, as plain data; it knows no HTML
-    side_page.py, fit_page.py, machine_page.py, compared.py, derived.py   the parts of it
+    side_page.py, fit_page.py, machine_page.py, compared.py, ring.py, derived.py   the parts of it
+    words.py     core's values as the template writes them
     data.py      what the page's own scripts work on, as JSON: lines, rows, cost models, looks
     html.py      content -> one HTML file; the only file that knows the template library and the chart library
     page/        the template, the style sheet, and the scripts: cost model, figures, calculator, table

@@ -11,7 +11,7 @@ from busbw.units import format_size
 
 _OPS = ("all_reduce", "reduce_scatter", "all_gather")
 _MOST = 8
-"""Ranks of an animation that can be followed with the eyes."""
+"""Ranks of an animation that can be followed with the eyes; with at most 6 also on a phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ def ring_page(rows: Sequence[Measurement]) -> RingPage | None:
         worlds = sorted({row.call.world_size for row in rows if row.call.collective == op and row.call.world_size > 1})
         if not worlds:
             continue
-        n = max((world for world in worlds if world <= _MOST), default=_MOST)
+        small = [world for world in worlds if 3 <= world <= 6]
+        n = max(small or [world for world in worlds if world <= _MOST], default=_MOST)
         size = max(row.call.size_bytes for row in rows if row.call.collective == op)
         steps = 2 * (n - 1) if op == "all_reduce" else n - 1
         larger = "" if n in worlds else f" (the rows are at N = {', '.join(map(str, worlds))}; the pattern is the same)"

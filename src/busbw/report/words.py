@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from busbw.comparing.comparison import RowComparison
-from busbw.core.finding import Finding, Number
-from busbw.findings import LAWS
+from busbw.core.finding import Finding
+from busbw.findings import LAWS, place_text
 from busbw.units import GB, format_size
 
 VERDICTS = {"holds": "holds", "fails": "does not hold", "cannot_tell": "cannot tell"}
@@ -26,11 +26,6 @@ def claim(finding: Finding) -> str:
 def ended(text: str) -> str:
     """A text with a full stop, as it begins: it may begin with a command."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
-
-
-def place(number: Number) -> str:
-    """Where a number came from, without folders."""
-    return ", ".join(part.rsplit("/", 1)[-1] for part in number.source.split(", "))
 
 
 def sentence(text: str) -> str:
@@ -55,7 +50,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "verdict_word": verdict_word,
     "claim": claim,
     "ended": ended,
-    "place": place,
+    "place": place_text,
     "sentence": sentence,
     "busbw_pair": busbw_pair,
     "size": size,

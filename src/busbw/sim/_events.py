@@ -54,7 +54,7 @@ def run_events(
     cause = np.full(count, -1, np.int64)
     waiting = waits.copy()
     end_waiting = end_waits.copy()
-    arrived = np.zeros(count, np.bool_)
+    added = np.zeros(count, np.bool_)
     turn_left = turn_size.copy()
     busy = np.zeros(targets)
 
@@ -147,13 +147,15 @@ def run_events(
                             heapq.heappush(heap, (now, 0, then, 0))
             elif kind == 1:  # the last byte has arrived
                 end[which] = now
-                arrived[which] = True
+                ready = now
+                if reduce_s[which] > 0:  # a rank adds one message after the other, as they arrive
+                    ready = max(now, busy[target[which]]) + reduce_s[which]
+                    busy[target[which]] = ready
+                heapq.heappush(heap, (ready, 4, which, 0))
+            elif kind == 4:  # added, where it is added
+                added[which] = True
                 if end_waiting[which] == 0:
-                    begins = now
-                    if reduce_s[which] > 0:
-                        begins = max(now, busy[target[which]]) + reduce_s[which]
-                        busy[target[which]] = begins
-                    heapq.heappush(heap, (begins, 3, which, 0))
+                    heapq.heappush(heap, (now, 3, which, 0))
             else:  # what it brought counts
                 done[which] = now
                 finished += 1
@@ -166,12 +168,8 @@ def run_events(
                 for place in range(end_offsets[which], end_offsets[which + 1]):
                     then = end_next[place]
                     end_waiting[then] -= 1
-                    if end_waiting[then] == 0 and arrived[then]:
-                        begins = now
-                        if reduce_s[then] > 0:
-                            begins = max(now, busy[target[then]]) + reduce_s[then]
-                            busy[target[then]] = begins
-                        heapq.heappush(heap, (begins, 3, then, 0))
+                    if end_waiting[then] == 0 and added[then]:
+                        heapq.heappush(heap, (now, 3, then, 0))
         if wire_count == 0:
             continue
         # The connections that share wires with those that changed, directly or through others.

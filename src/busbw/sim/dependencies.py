@@ -3,7 +3,8 @@
 A message is what one rank sends another in one round. It begins when the data in its source slots is there, when its
 source has sent what it sends in earlier rounds, and when its target has received what it receives in earlier rounds:
 each rank sends and receives in the order of its rounds, and nothing else holds it up. What a message brings counts from
-when it has arrived and, where it is added, has been added; additions into one slot follow each other. A rank is taken
+when it has arrived and, where it is added, has been added, as has all that is added there before it; a rank adds one
+message after the other, as they arrive. A rank is taken
 to have room for what arrives before it is needed.
 """
 
@@ -60,7 +61,7 @@ class Messages:
     start_after: tuple[Ints, Ints]
     """Table (offsets, messages): a message begins when these have brought their data."""
     end_after: tuple[Ints, Ints]
-    """Table: what a message brings counts when it has arrived and what these bring counts."""
+    """Table: what a message brings counts when it has been added and what these bring counts."""
     turns: Turns
     """The order in which ranks send and receive."""
 
@@ -169,7 +170,7 @@ class _Collector:
             kind.append((self.count + both[:, 0] + piece * size, number + piece * apart))
 
     def _same_slot(self, written: Ints, message: Ints, adds: np.ndarray, size: int) -> None:
-        """Additions into one slot within a round follow each other."""
+        """Additions into one slot within a round count one after the other, so that the last of them stands for all."""
         order = np.lexsort((message, written))
         slot, who = written[order], message[order]
         again = np.concatenate([[False], (slot[1:] == slot[:-1]) & adds[order][1:] & (who[1:] != who[:-1])])

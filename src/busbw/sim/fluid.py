@@ -148,9 +148,9 @@ class Fluid:
             wires += float(end[message] - start[message]) - alpha
             if by_data:  # where it was the turn only, what came next began when the last byte had left
                 latency += alpha
-                adds = float(reduce_s[message])
-                reducing += adds
-                wires += float(done[message] - end[message]) - adds  # waited for an earlier addition
+                after = float(done[message] - end[message])  # added, or waiting for what is added before it
+                reducing += after if reduce_s[message] > 0 else 0.0
+                wires += 0.0 if reduce_s[message] > 0 else after
             why = int(cause[message])
             message, by_data = (why // 2, bool(why % 2)) if why >= 0 else (-1, True)
         return {"latency": latency, "wires": max(wires, 0.0), "reducing": reducing}

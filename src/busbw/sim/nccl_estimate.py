@@ -281,7 +281,7 @@ def _nvls_bus(assumed: Assumed, op: str) -> float:
     channels = 16
     rate = assumed.inside_GBps * NVLS_EFFICIENCY[assumed.generation] * (channels - 1) / channels
     n = assumed.ranks_per_host
-    return rate * 2 if op == "all_reduce" else rate * (n - 1) / n
+    return min(rate * 2 if op == "all_reduce" else rate * (n - 1) / n, assumed.ring_GBps)
 
 
 def _nvls_rate(assumed: Assumed, op: str) -> float:

@@ -88,16 +88,28 @@ def _of_phase(phase: Phase, schedule: Schedule) -> Iterator[Pattern]:
 
 
 def _moving(pattern: Pattern) -> Pattern:
-    """Without what a rank copies to itself, which costs nothing here."""
+    """Without what a rank copies to itself, which costs nothing here; several runs of slots of one pair as one flow."""
     away = pattern.source != pattern.target
-    if away.all():
+    if not away.all():
+        pattern = replace(
+            pattern,
+            source=pattern.source[away],
+            target=pattern.target[away],
+            share=pattern.share[away],
+            reduces=pattern.reduces[away],
+        )
+    most = int(max(pattern.source.max(initial=0), pattern.target.max(initial=0))) + 2
+    pairs, first, which = np.unique(
+        (pattern.source + 1) * most + pattern.target + 1, return_index=True, return_inverse=True
+    )
+    if len(pairs) == len(pattern.source):
         return pattern
     return replace(
         pattern,
-        source=pattern.source[away],
-        target=pattern.target[away],
-        share=pattern.share[away],
-        reduces=pattern.reduces[away],
+        source=pattern.source[first],
+        target=pattern.target[first],
+        share=np.bincount(which, pattern.share).astype(np.float64),
+        reduces=np.bincount(which, pattern.reduces) > 0,
     )
 
 

@@ -11,7 +11,7 @@ from busbw.core.schedule import ALGORITHMS
 from busbw.core.topology import Topology
 from busbw.errors import UsageError
 from busbw.sim.prediction import Prediction
-from busbw.sim.simulate import simulate
+from busbw.sim.simulate import default_algorithm, simulate
 
 BISECTIONS = 12
 
@@ -55,9 +55,15 @@ def rank(
     exact: bool = False,
     tell: Callable[[str], None] = lambda name: None,
 ) -> Ranking:
-    """Simulate all algorithms (or `specs`) at all sizes; `tell` hears which is at work. UsageError where none can."""
+    """Simulate all algorithms, and what NCCL does by and large (or `specs`), at all sizes; `tell` hears which is at work.
+
+    UsageError where none can.
+    """
     n = topology.world_size if world_size is None else world_size
     chosen = [Spec(algorithm) for algorithm in ALGORITHMS] if specs is None else [parse_algorithm(s) for s in specs]
+    if specs is None:
+        usual = parse_algorithm(default_algorithm(op, n, topology))
+        chosen += [usual] if usual.text not in {spec.text for spec in chosen} else []
     found: list[Prediction] = []
     left_out: list[str] = []
     able: dict[str, Spec] = {}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from busbw.core.call import Call
 from busbw.core.schedule import Schedule
@@ -96,7 +98,7 @@ class Steps:
     def _key(self, pattern: Pattern) -> bytes:
         """What tells one pattern from another: its flows and their bytes, and whether they are added where that matters."""
         digest = hashlib.blake2b(digest_size=16)
-        columns = [pattern.source, pattern.target, pattern.share]
+        columns: list[npt.NDArray[Any]] = [pattern.source, pattern.target, pattern.share]
         if self._adding_matters:
             columns.append(pattern.reduces)
         for column in columns:

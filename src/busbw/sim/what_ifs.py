@@ -85,7 +85,8 @@ def _one_more_channel(spec: Spec, base: Prediction) -> Spec | None:
     if spec.algorithm.name == "multi_ring":
         if "orders" in spec.options:
             return None
-        return Spec(multi, {"channels": int(spec.options.get("channels", 2)) + 1})
+        channels = int(spec.options.get("channels", spec.options.get("ranks_per_host", 2))) + 1
+        return Spec(multi, {**spec.options, "channels": channels})
     return None if "order" in spec.options else Spec(multi, {"channels": 2})
 
 

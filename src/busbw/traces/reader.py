@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw.core.trace import FORMAT_VERSION, CallKind, ClockPoint, Group, Mark, RecordedCall, Trace
+from busbw.core.call import is_whole
+from busbw.core.trace import FORMAT_VERSION, CallKind, ClockPoint, Group, KindsBySize, Mark, RecordedCall, Trace
 from busbw.errors import BusbwError, FileError
 
 _NOT_A_LINE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, BusbwError)
@@ -154,20 +155,25 @@ class _Parts:
             if start:
                 self.calls[sequence][2] = start[0]
         else:
-            sequence, kind, segment, start, end = line
+            sequence, kind, segment, start, end, *sizes = line
             self.kinds[kind], int(segment), int(start), int(sequence)
-            self.calls[sequence] = [kind, segment, start, end]
+            if sizes:
+                size, sent = sizes
+                if not (is_whole(size) and is_whole(sent)):
+                    raise ValueError(f"S {size!r} and bytes sent {sent!r} must be whole numbers of 0 or more")
+            self.calls[sequence] = [kind, segment, start, end, *sizes]
 
     def trace(self, file_name: str) -> Trace:
-        header = self.header
+        header, kinds = self.header, KindsBySize(self.kinds)
         calls = []
         for sequence in sorted(self.calls):
-            kind, segment, start, end = self.calls[sequence]
+            kind, segment, start, end, *sizes = self.calls[sequence]
             assert kind is not None
             assert segment is not None
             assert start is not None
             ended = None if end is None else end / 1e9
-            calls.append(RecordedCall(sequence, self.kinds[kind], segment, start / 1e9, ended))
+            words = kinds.get(kind, [size for size in sizes if size is not None])
+            calls.append(RecordedCall(sequence, words, segment, start / 1e9, ended))
         notes = list(self.notes)
         if self.end is None:
             notes.append(

@@ -73,6 +73,9 @@ class Writer:
 
 
 def call_line(record: Sequence[Any]) -> str:
-    """`[sequence, kind, segment, start_ns, end_ns or null]`."""
-    sequence, kind, segment, start, end = record[:5]
-    return f"[{sequence},{kind},{segment},{start},{'null' if end is None else end}]"
+    """`[sequence, kind, segment, start_ns, end_ns or null]`, and S and bytes sent where they are not the kind's."""
+    if len(record) == 5:
+        sequence, kind, segment, start, end = record
+        return f"[{sequence},{kind},{segment},{start},{'null' if end is None else end}]"
+    sequence, kind, segment, start, end, size, sent = record[:7]
+    return f"[{sequence},{kind},{segment},{start},{'null' if end is None else end},{size},{sent}]"

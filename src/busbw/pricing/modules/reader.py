@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from busbw.core.plan import Model, Tensor
@@ -55,24 +56,22 @@ def describe(module: Any, inputs: Any = None, *, name: str | None = None, source
     tensors = _tensors(module)
     notes: tuple[str, ...] = ()
     run_order: tuple[str, ...] = ()
+    places: dict[str, float] = {}
+    samples, facts = _samples(inputs)
     if inputs is None:
         arrival = _by_registration(module)
         notes = ("gradients are taken to arrive in the reverse order of registration: example inputs would tell",)
         used = set(arrival)
     else:
-        arrival, run_order = _traced(module, inputs)
+        arrival, run_order, places = _traced(module, inputs)
         used = set(arrival)
         if _recurrent(module):
             notes = ("the order of a recurrent layer's gradients is that of the CPU's kernels; cuDNN's may differ",)
     listed = tuple(
-        Tensor(
-            each.name,
-            each.shape,
-            each.dtype,
-            each.buffer,
-            each.trainable,
-            each.trainable and each.name in used,
-            each.flops,
+        replace(
+            each,
+            used=each.trainable and each.name in used,
+            flops=each.flops * places.get(each.name, samples) / samples,
         )
         for each in tensors
     )
@@ -87,10 +86,10 @@ def describe(module: Any, inputs: Any = None, *, name: str | None = None, source
         arrival,
         blocks,
         None,
-        "token",
+        "image" if facts.get("kind") == "image" else "token",
         source or f"module {type(module).__name__}",
         notes,
-        {"classes": _classes(module), "owned": _owned(module), "ran": list(run_order)},
+        {"classes": _classes(module), "owned": _owned(module), "ran": list(run_order), **facts},
     )
 
 
@@ -177,27 +176,65 @@ def _by_registration(module: Any) -> tuple[str, ...]:
     return tuple(order)
 
 
-def _traced(module: Any, inputs: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names in the order in which backward finishes them, and module paths in the order in which they first ran."""
+def _samples(inputs: Any) -> tuple[float, dict[str, Any]]:
+    """How many sample units the example inputs hold (tokens, or images), and what a micro-batch of them is."""
+    first = next(iter(_tensors_in(inputs)), None)
+    if first is None or not first.dim():
+        return 1.0, {}
+    if first.dim() == 4:
+        return float(first.shape[0]), {"kind": "image", "micro_batch": first.shape[0]}
+    batch, length = first.shape[0], first.shape[1] if first.dim() > 1 and not first.is_floating_point() else 1
+    if first.dim() == 3:
+        length = first.shape[1]
+    return float(batch * length), {"micro_batch": batch, "sequence": length}
+
+
+def _tensors_in(value: Any) -> Iterable[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors_in(item)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors_in(item)
+
+
+def _traced(module: Any, inputs: Any) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, float]]:
+    """Names in the order in which backward finishes them, module paths in the order in which they first ran, and at how
+    many places each weight of a linear layer or a convolution was applied."""
     import torch
 
     arrival: list[str] = []
     ran: list[str] = []
+    places: dict[str, float] = {}
     handles = []
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+
+    def applied(child: Any, _: Any, output: Any) -> None:
+        name = names.get(id(child.weight))
+        if name is not None and isinstance(output, torch.Tensor):
+            channels = child.weight.shape[0]
+            places[name] = places.get(name, 0.0) + output.numel() / channels
+
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             handles.append(parameter.register_post_accumulate_grad_hook(lambda _, name=name: arrival.append(name)))
     for path, child in module.named_modules():
         if path:
             handles.append(child.register_forward_pre_hook(lambda *_, path=path: ran.append(path)))
+        if isinstance(child, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
+            handles.append(child.register_forward_hook(applied))
     words: Mapping[str, Any] = inputs if isinstance(inputs, Mapping) else {}
-    places: Sequence[Any] = (
+    given: Sequence[Any] = (
         () if isinstance(inputs, Mapping) else (inputs if isinstance(inputs, tuple | list) else (inputs,))
     )
     before = {id(parameter): parameter.grad for parameter in module.parameters()}
     try:
         with torch.enable_grad():
-            outputs = [tensor for tensor in _leaves(module(*places, **words)) if tensor.requires_grad]
+            outputs = [tensor for tensor in _leaves(module(*given, **words)) if tensor.requires_grad]
             if not outputs:
                 raise UsageError(f"{type(module).__name__}: nothing that forward returns depends on a parameter")
             torch.autograd.backward([tensor.sum() for tensor in outputs])
@@ -210,7 +247,7 @@ def _traced(module: Any, inputs: Any) -> tuple[tuple[str, ...], tuple[str, ...]]
             handle.remove()
         for parameter in module.parameters():
             parameter.grad = before[id(parameter)]
-    return tuple(arrival), tuple(dict.fromkeys(ran))
+    return tuple(arrival), tuple(dict.fromkeys(ran)), places
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, number, yes_or_no
-from busbw.pricing.stream import Compute, Event, Events, Wait, call
+from busbw.pricing.parallelisms._weave import woven
+from busbw.pricing.stream import Events, call
+from busbw.units import format_decimal
 
 OPTIONS = (
     Option("reduce_bucket_size", 5e8, number, "elements of a gradient bucket"),
@@ -61,10 +63,10 @@ class Zero(DataScheme):
     def _compare(self) -> None:
         n = self.job.group.size
         total = sum(tensor.size_bytes for tensor in self.job.model.trainable)
-        unit = (n - 1) / n * total / 1e9
+        unit = format_decimal((n - 1) / n * total)
         self.notes.append(
-            f"DeepSpeed's defaults all-reduce gradients and gather parameters: 3 x {unit:.3g} GB sent a rank; the textbook's "
-            f"reduce-scatter and all-gather would send 2 x {unit:.3g} GB (textbook=true prices it)"
+            f"DeepSpeed's defaults all-reduce gradients and gather parameters: 3 x {unit} sent a rank; the textbook's "
+            f"reduce-scatter and all-gather would send 2 x {unit} (textbook=true prices it)"
         )
 
     def constructor(self) -> Events:
@@ -109,24 +111,3 @@ class Zero(DataScheme):
             sizes.append(count - sum(sizes))
             events += [call("all_gather", group, size, dtype, "optimizer", "updated parameters") for size in sizes]
         return events
-
-
-def woven(
-    computed: Events,
-    calls: Sequence[Events],
-    buckets: Sequence[Sequence[Tensor]],
-    units: Sequence[Unit],
-    tag: str = "zero",
-) -> Events:
-    """Each bucket's calls behind the computation that finishes its last gradient, in the order of the buckets."""
-    unit_of = {tensor.name: unit.name for unit in units for tensor in unit.tensors}
-    place = {event.unit: index for index, event in enumerate(computed) if isinstance(event, Compute)}
-    behind: dict[int, list[Event]] = {}
-    latest = -1
-    for issues, bucket in zip(calls, buckets, strict=True):
-        latest = max([latest, *(place.get(unit_of.get(tensor.name, ""), -1) for tensor in bucket if tensor.used)])
-        behind.setdefault(latest, []).extend(issues)
-    events: Events = list(behind.pop(-1, []))
-    for index, event in enumerate(computed):
-        events += [event, *behind.get(index, ())]
-    return [*events, Wait(tag)]

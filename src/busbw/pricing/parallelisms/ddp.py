@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from busbw.core.dtype import DTYPES
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, number, one_of, yes_or_no
-from busbw.pricing.parallelisms._zero import woven
+from busbw.pricing.parallelisms._weave import woven
 from busbw.pricing.stream import Event, Events, Issue, Wait, call, tensors_by_limit
 from busbw.units import MIB
 

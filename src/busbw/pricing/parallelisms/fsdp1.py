@@ -16,6 +16,7 @@ from busbw.pricing.parallelisms._units import ShardUnit, one_dtype, shard_units
 from busbw.pricing.stream import Events, Wait, call
 
 ALIGNMENT_BYTES = 16
+BATCH_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
 
 
 class Fsdp1(DataScheme):
@@ -26,15 +27,45 @@ class Fsdp1(DataScheme):
         self.root, self.wrapped = shard_units(job.model, job.model.units, job.options["wrap"])
         self.sharded = job.options["strategy"] != "no_shard" and job.group.size > 1
         self.reshards = job.options["strategy"] == "full_shard"
+        self.norms = self._batch_norms()
+        own = {tensor.name for norm in self.norms for tensor in norm.tensors}
+        self.root = _without(self.root, own)
+        self.wrapped = {name: _without(unit, own) for name, unit in self.wrapped.items()}
         self.kept: set[str] = set()
         """Units that are still gathered."""
 
+    def _batch_norms(self) -> list[ShardUnit]:
+        """Under mixed precision FSDP wraps every batch norm by itself, without it; in the order in which they run."""
+        options, facts = self.job.options, self.job.model.facts
+        if not (options["param_dtype"] or options["reduce_dtype"]):
+            return []
+        classes = facts.get("classes", {})
+        if not classes and any(
+            ".bn" in tensor.name or "batch_norm" in tensor.name for tensor in self.job.model.parameters
+        ):
+            self.notes.append(
+                "batch norms are units of their own under mixed precision; only a module tells where they are"
+            )
+        ran = {path: index for index, path in enumerate(facts.get("ran", ()))}
+        paths = sorted((path for path in classes if classes[path] in BATCH_NORMS), key=lambda path: ran.get(path, 0))
+        found = [ShardUnit(path, tuple(t for t in self.job.model.parameters if t.inside(path))) for path in paths]
+        return [unit for unit in found if unit.tensors]
+
+    def _inside(self, unit: Unit) -> list[ShardUnit]:
+        names = {tensor.name for tensor in unit.tensors}
+        return [norm for norm in self.norms if norm.tensors[0].name in names]
+
+    def _dtype(self, unit: ShardUnit) -> str:
+        """What a unit's parameters are gathered in."""
+        own = unit.tensors[0].dtype
+        return own if unit in self.norms else self.job.options["param_dtype"] or own
+
     def padded(self, unit: ShardUnit) -> int:
         """Elements of the flat parameter of a unit."""
-        dtype = one_dtype(unit, "FullyShardedDataParallel")
+        one_dtype(unit, "FullyShardedDataParallel")  # or it says what is wrong
         if not self.job.options["use_orig_params"] and len({tensor.trainable for tensor in unit.tensors}) > 1:
             raise UsageError(f"{unit.name} has frozen parameters among others: FSDP needs use_orig_params for that")
-        used = self.job.options["param_dtype"] or dtype  # addresses are aligned in what is computed with
+        used = self._dtype(unit)  # addresses are aligned in what is computed with
         align = ALIGNMENT_BYTES // DTYPES[used].itemsize if self.job.options["use_orig_params"] else 1
         total = 0
         for tensor in unit.tensors:
@@ -48,7 +79,7 @@ class Fsdp1(DataScheme):
         if not unit.tensors or not self.sharded or unit.name in self.kept:
             return []
         self.kept.add(unit.name)
-        dtype = self.job.options["param_dtype"] or unit.tensors[0].dtype
+        dtype = self._dtype(unit)
         tag = f"gather {unit.name}"
         return [call("all_gather", self.job.group, self.padded(unit), dtype, phase, unit.name, tag=tag, ahead=ahead)]
 
@@ -59,7 +90,9 @@ class Fsdp1(DataScheme):
         if not last or not unit.with_gradient:
             return []
         options = self.job.options
-        dtype = options["reduce_dtype"] or options["param_dtype"] or unit.tensors[0].dtype
+        dtype = self._dtype(unit)
+        if unit not in self.norms:
+            dtype = options["reduce_dtype"] or dtype
         collective = "reduce_scatter" if self.sharded else "all_reduce"
         return [call(collective, self.job.group, self.padded(unit), dtype, "backward", unit.name, tag="reduce")]
 
@@ -70,6 +103,10 @@ class Fsdp1(DataScheme):
             wrapped = self.wrapped.get(unit.name)
             if wrapped is not None:
                 events += [*self.gather(wrapped, "forward", ahead=True), Wait(f"gather {unit.name}")]
+            for norm in self._inside(unit):
+                events += [*self.gather(norm, "forward", ahead=True), Wait(f"gather {norm.name}")]
+                if self.reshards:
+                    self.kept.discard(norm.name)
             events += self.job.inside_forward(unit)
             if wrapped is not None and self.reshards:
                 self.kept.discard(unit.name)
@@ -78,28 +115,38 @@ class Fsdp1(DataScheme):
     def backward_pass(self, units: Sequence[Unit], micro_step: int, last: bool) -> Events:
         """The unit before is gathered while one is computed (BACKWARD_PRE); its gradients leave after that."""
         events: Events = []
-        order = [unit.name for unit in reversed(units) if unit.name in self.wrapped]
+        order: list[ShardUnit] = []
+        for unit in reversed(units):
+            order += [self.wrapped[unit.name]] if unit.name in self.wrapped else []
+            order += reversed(self._inside(unit))
         upcoming = iter(order)
         events += self._prefetch(next(upcoming, None))
         for unit in reversed(units):
             wrapped = self.wrapped.get(unit.name)
-            if wrapped is None:
-                events += self.job.inside_backward(unit)
-                continue
-            events += [*self.gather(wrapped, "backward"), Wait(f"gather {unit.name}")]
-            events += self._prefetch(next(upcoming, None))
+            if wrapped is not None:
+                events += [*self.gather(wrapped, "backward"), Wait(f"gather {unit.name}")]
+                events += self._prefetch(next(upcoming, None))
+            for norm in reversed(self._inside(unit)):
+                events += [*self.gather(norm, "backward"), Wait(f"gather {norm.name}")]
+                events += self._prefetch(next(upcoming, None))
+                events += self.reduce(norm, last)
             events += self.job.inside_backward(unit)
-            events += self.reduce(wrapped, last)
+            if wrapped is not None:
+                events += self.reduce(wrapped, last)
         return [*events, *self.reduce(self.root, last), Wait("reduce")]
 
-    def _prefetch(self, name: str | None) -> Events:
-        return [] if name is None else self.gather(self.wrapped[name], "backward")
+    def _prefetch(self, unit: ShardUnit | None) -> Events:
+        return [] if unit is None else self.gather(unit, "backward")
 
     def after_backward(self) -> Events:
         """clip_grad_norm_ reduces the norm of the shards."""
         if not self.job.settings.clip or not self.sharded:
             return []
         return [call("all_reduce", self.job.group, 1, "float32", "other", "norm of the gradients")]
+
+
+def _without(unit: ShardUnit, names: set[str]) -> ShardUnit:
+    return ShardUnit(unit.name, tuple(tensor for tensor in unit.tensors if tensor.name not in names))
 
 
 PARALLELISM = Parallelism(

@@ -8,6 +8,7 @@ the module is wrapped. The next gather is issued before the current reduce-scatt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from busbw.core.dtype import DTYPES
 from busbw.core.plan import Tensor, Unit
@@ -105,9 +106,8 @@ class Fsdp2(DataScheme):
             )
         if self.replicas is not None:
             own = count // self.shards.size
-            events.append(
-                call("all_reduce", self.replicas, own, dtype, "backward", unit.name, tag="reduce", redop="avg")
-            )
+            across = call("all_reduce", self.replicas, own, dtype, "backward", unit.name, tag="reduce", redop="avg")
+            events.append(replace(across, follows="reduce"))
         return events
 
     # --- order ---
@@ -141,11 +141,17 @@ class Fsdp2(DataScheme):
             if self.reshards:
                 events += self._prefetch(next(upcoming, None))
             events += self.job.inside_backward(unit)
-            if last and unit.name == order[-1] and not _input_has_gradient(units):
+            if last and unit.name == order[-1] and not self._input_has_gradient(units):
                 late = self.reduce(wrapped)  # no gradient of its input tells when it is done: the end of backward does
             elif last:
                 events += self.reduce(wrapped)
         return [*events, *(self.reduce(self.root) if last else ()), *late, Wait("reduce")]
+
+    def _input_has_gradient(self, units: Sequence[Unit]) -> bool:
+        """Something that is trained runs before the first block (or another stage does), so its input has a gradient."""
+        if "pp" in self.job.mesh and self.job.mesh["pp"].size > 1 and not any(unit.kind == "stem" for unit in units):
+            return True
+        return any(tensor.trainable and tensor.used for unit in units if unit.kind == "stem" for tensor in unit.tensors)
 
     def _prefetch(self, name: str | None) -> Events:
         return [] if name is None else self.gather(self.wrapped[name], "backward", self.backward_group)
@@ -156,11 +162,6 @@ class Fsdp2(DataScheme):
         if not self.job.settings.clip:
             return []
         return [call("all_reduce", self.shards, count, "float32", "other", "norms of the gradients")]
-
-
-def _input_has_gradient(units: Sequence[Unit]) -> bool:
-    """Something that is trained runs before the first block, so that the block's input has a gradient."""
-    return any(tensor.trainable and tensor.used for unit in units if unit.kind == "stem" for tensor in unit.tensors)
 
 
 PARALLELISM = Parallelism(

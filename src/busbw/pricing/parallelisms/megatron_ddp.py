@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, dtype_or_none, number, yes_or_no
-from busbw.pricing.parallelisms._zero import woven
+from busbw.pricing.parallelisms._weave import woven
 from busbw.pricing.stream import Events, call
 
 _START = 64

@@ -15,7 +15,7 @@ from dataclasses import replace
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import Job, Option, Parallelism, dtype_or_none, one_of
 from busbw.pricing.parallelisms import ddp
-from busbw.pricing.parallelisms._zero import woven
+from busbw.pricing.parallelisms._weave import woven
 from busbw.pricing.stream import Events, Issue, call
 
 

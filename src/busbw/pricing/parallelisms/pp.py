@@ -59,8 +59,8 @@ class Pipeline(Scheme):
                 f"{self.micro} micro-batches (--accumulate) cannot fill a pipeline of {self.p} stages: give at least {self.p}"
             )
         self.message = job.tokens * hidden_of(job.whole)
-        tp = job.mesh["tp"].size if job.options.get("sequence_is_cut") else 1
-        self.message //= tp
+        for scheme in job.inner:  # under sequence parallelism each tensor-parallel rank sends its part
+            self.message //= scheme.parts_of_sequence
         self.started = False
         self.schedule = self._schedule()
 

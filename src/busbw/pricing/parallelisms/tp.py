@@ -173,6 +173,11 @@ class Tensors(Scheme):
             return []
         return self.partial_gradients(self.job.model.parameters, "optimizer")
 
+    @property
+    def parts_of_sequence(self) -> int:
+        """Residuals are cut along the sequence with sp."""
+        return self.job.group.size if self.sp else 1
+
     def share_of_flops(self, unit: Unit) -> float:
         """A block's work is cut evenly; the head's where it is cut."""
         whole = unit.kind != "block" and not (self.sp or self.megatron)

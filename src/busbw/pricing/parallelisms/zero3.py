@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from busbw.core.plan import Tensor, Unit
 from busbw.pricing.parallelism import DataScheme, Job, Option, Parallelism, number
-from busbw.pricing.parallelisms._zero import woven
+from busbw.pricing.parallelisms._weave import woven
 from busbw.pricing.stream import Compute, Events, Wait, call
+from busbw.units import format_decimal
 
 
 class Zero3(DataScheme):
@@ -25,10 +26,10 @@ class Zero3(DataScheme):
         self.kept = [tensor for tensor in job.model.parameters if tensor.count <= least]
         self.travelling = {tensor.name for tensor in job.model.parameters if tensor.count > least}
         n = job.group.size
-        total = sum(tensor.size_bytes for tensor in job.model.trainable) * (n - 1) / n / 1e9
+        total = sum(tensor.size_bytes for tensor in job.model.trainable) * (n - 1) / n
         if n > 1:
             self.notes.append(
-                f"the textbook's ZeRO-3 sends 3 x {total:.3g} GB a rank; small parameters stay gathered here"
+                f"the textbook's ZeRO-3 sends 3 x {format_decimal(total)} a rank; small parameters stay gathered here"
             )
 
     def _padded(self, tensor: Tensor) -> int:

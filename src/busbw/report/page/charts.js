@@ -22,9 +22,13 @@ function chartConfig() {
   };
 }
 
-/** Draw a Vega-Lite specification into an element; the newest call wins. */
+/** Draw a Vega-Lite specification into an element; the newest call wins. What is first drawn out of sight waits its turn. */
 async function draw(holder, spec) {
   const turn = (holder.turn = (holder.turn || 0) + 1);
+  if (!holder.made && holder.getBoundingClientRect().top > 2 * innerHeight) {
+    await new Promise((go) => (window.requestIdleCallback ? requestIdleCallback(go, { timeout: 400 }) : setTimeout(go)));
+    if (holder.turn !== turn) return;
+  }
   const options = { renderer: "svg", actions: false, ast: true, expressionFunctions: AXIS_WORDS, config: chartConfig(), tooltip: showTip };
   const full = { width: "container", autosize: { type: "fit-x", contains: "padding" }, padding: 4, ...spec };
   const made = await vegaEmbed(holder, full, options);
@@ -33,7 +37,6 @@ async function draw(holder, spec) {
     holder.made = made;
     holder.dataset.drawn = String(turn);
   }
-  return made.view;
 }
 
 /** A logarithmic axis of sizes, ticks at powers of 2 as far apart as the width asks for. */
@@ -56,12 +59,11 @@ function valueAxis(values, isLog, isTime, title) {
   const axis = { title, titleAlign: "left", titleAngle: 0, titleAnchor: "start", titleX: 0, titleY: -14, tickCount: 6 };
   if (isTime) axis.labelExpr = "busbwTime(datum.value)";
   if (!isLog) return { scale: { type: "linear", domain: [0, most * 1.06], nice: false, zero: true }, axis, low: 0, high: most * 1.06 };
-  let [low, high] = [10 ** Math.floor(Math.log10(least)), 10 ** Math.ceil(Math.log10(most))];
-  if (low === high) high *= 10;
+  const [low, high] = [least / 1.25, Math.max(most, least * 4) * 1.25];
   const steps = Math.log10(high / low) > 2.5 ? [1] : [1, 2, 5];
   axis.values = [];
-  for (let decade = Math.round(Math.log10(low)); decade <= Math.round(Math.log10(high)); decade += 1) {
-    axis.values.push(...steps.map((step) => step * 10 ** decade).filter((value) => value <= high * 1.001));
+  for (let decade = Math.floor(Math.log10(low)); decade <= Math.ceil(Math.log10(high)); decade += 1) {
+    axis.values.push(...steps.map((step) => step * 10 ** decade).filter((value) => low <= value && value <= high));
   }
   return { scale: { type: "log", domain: [low, high], nice: false }, axis, low, high };
 }

@@ -102,7 +102,7 @@ function drawExplorer(holder, state, data, models, looks) {
   const sizes = points.map((point) => point.x);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   const width = holder.clientWidth;
-  const y = valueAxis(points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]).filter((v) => v > 0), state.isLog, state.quantity === "time", quantity.title);
+  const y = valueAxis([...points, ...curves].flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]).filter((v) => v > 0), state.isLog, state.quantity === "time", quantity.title);
   const labels = width < 620 ? [] : endLabels(lines, points, y, state, how, style, data);
   draw(holder, explorerSpec({ points, curves, labels, x: sizeAxis(least, most, width - 120), y, height: chartHeight(width), title: quantity.title }));
 }

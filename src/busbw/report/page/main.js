@@ -4,8 +4,8 @@ const DATA = JSON.parse(byId("data").textContent);
 const MODELS = new Map(Object.entries(DATA.models).map(([run, model]) => [run, new CostModel(model, DATA.factors)]));
 
 document.documentElement.classList.add("alive");
-startTable(DATA);
 if (DATA.lines.length) startExplorer(DATA, MODELS);
+startTable(DATA);
 if (MODELS.size) startCalculator(DATA, MODELS);
 startCompared(DATA);
 

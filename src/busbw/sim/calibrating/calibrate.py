@@ -18,6 +18,7 @@ from busbw.sim.calibrating.equations import Equations
 from busbw.sim.calibrating.groups import ANY, Column, columns_of, with_budgets, with_speeds
 from busbw.sim.calibrating.least_squares import Bounds, Fitted, bounds, fit, soft_loss
 from busbw.sim.calibrating.rivals import Rival, Tell, rivals_of, what_decides
+from busbw.sim.simulate import algorithm_of
 from busbw.units import MIB
 
 PLATEAU_BYTES = 16 * MIB
@@ -115,7 +116,7 @@ class _Task:
         which = []
         for row in rows.measurements:
             call = row.call
-            key = (call.collective, call.world_size, call.root or 0, row.labels.get("algorithm"))
+            key = (call.collective, call.world_size, call.root or 0, algorithm_of(row))
             if key not in found:
                 found[key] = len(terms)
                 terms.append(terms_of(row, machine, columns, is_free))
@@ -255,7 +256,11 @@ def _machine(task: _Task, found: _Solved, limits: Sequence[Bounds]) -> Topology:
     machine = machine.changed(policies=policies)
     both = cost.get("latency", 0.0)
     costs = replace(
-        machine.costs, launch_s=cost.get("launch", both), message_s=cost.get("message", both), basis="measured"
+        machine.costs,
+        launch_s=cost.get("launch", both),
+        message_s=cost.get("message", both),
+        reduce_s_per_byte=cost.get("reducing", machine.costs.reduce_s_per_byte),
+        basis="measured",
     )
     notes = [f"calibrated on {len(task.rows.keys)} rows as {task.rival.name}: {task.rival.text}"]
     return machine.changed(costs=costs, notes=tuple(notes), name=f"{machine.name}, calibrated")
@@ -317,7 +322,7 @@ def _left_out(task: _Task, plateau: int) -> list[LeftOut]:
 
 def _reducing(task: _Task, plateau: int) -> Parameter | None:
     """What adding a byte costs, beside all other parameters."""
-    if not any(terms.reduced.any() for terms in task.terms):
+    if "reducing" in task.rival.costs or not any(terms.reduced.any() for terms in task.terms):
         return None
     found = _solve(task, None, plateau, ("reducing",))
     limit = found.limits()[-1]
@@ -328,6 +333,8 @@ def _reducing(task: _Task, plateau: int) -> Parameter | None:
 
 def _about(task: _Task) -> list[str]:
     """What the reader has to know of the algorithms that were taken."""
-    if any("algorithm" in row.labels for row in task.rows.measurements):
+    if all(algorithm_of(row) for row in task.rows.measurements):
         return []
-    return ["no row says its algorithm: rings, and scatter and gather as sends from and to the root, were taken"]
+    return [
+        "rows of no executed schedule were taken as rings, scatter and gather as straight from and to the root: NCCL by and large"
+    ]

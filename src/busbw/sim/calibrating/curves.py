@@ -18,7 +18,7 @@ from busbw.core.topology import PATH_CLASSES, Floats, Topology
 from busbw.errors import UsageError
 from busbw.sim.calibrating.groups import Column, most_on
 from busbw.sim.patterns import Pattern, patterns
-from busbw.sim.simulate import default_algorithm
+from busbw.sim.simulate import algorithm_of, default_algorithm
 from busbw.sim.wires import Wires
 
 MOST_RANKS = 64
@@ -110,23 +110,23 @@ def _why_not(row: Measurement, topology: Topology) -> str:
     if "group" in row.labels:
         return "several groups at the same time"
     try:
-        reason = _spec(row).why_not(call.collective, call.world_size)
+        reason = _spec(row, topology).why_not(call.collective, call.world_size)
     except UsageError as error:
         reason = str(error)
     return f"no schedule for {call.collective}" if reason else ""
 
 
-def _spec(row: Measurement) -> Spec:
+def _spec(row: Measurement, topology: Topology) -> Spec:
     """The schedule that was run, where the row says so as we do; what NCCL does by and large otherwise."""
-    named = row.labels.get("algorithm", "")
-    if named and named == named.lower():  # NCCL's own names are Ring, Tree
+    named = algorithm_of(row)
+    if named:
         return parse_algorithm(named)
-    return parse_algorithm(default_algorithm(row.call.collective, row.call.world_size))
+    return parse_algorithm(default_algorithm(row.call.collective, row.call.world_size, topology))
 
 
 def terms_of(row: Measurement, topology: Topology, columns: Sequence[Column], free: Sequence[bool]) -> Terms:
     """The equation of a row's collective, N and algorithm; `free` tells which columns are asked for."""
-    spec = _spec(row)
+    spec = _spec(row, topology)
     call = row.call
     schedule = spec.build(call.collective, call.world_size, call.root or 0)
     machine = topology.with_ranks(call.world_size)
@@ -135,7 +135,7 @@ def terms_of(row: Measurement, topology: Topology, columns: Sequence[Column], fr
     for column, is_free in zip(columns, free, strict=True):
         if is_free:
             capacities[list(column.resources)] = np.inf
-    fill, steps = _steps(schedule)
+    fill, steps = _steps(schedule, of_library=not algorithm_of(row))
     times, latency, loads, fixed, reduced = [], [], [], [], []
     caps, adding = [], []
     for pattern, count in steps:
@@ -170,8 +170,11 @@ def _largest(share: Floats, chosen: np.ndarray) -> float:
     return float(share[chosen].max()) if chosen.any() else 0.0
 
 
-def _steps(schedule: Schedule) -> tuple[float, list[tuple[Pattern, float]]]:
-    """(fill, [(pattern, times)]): a lone pipeline is its full step, of the whole of S."""
+def _steps(schedule: Schedule, *, of_library: bool) -> tuple[float, list[tuple[Pattern, float]]]:
+    """(fill, [(pattern, times)]): a lone pipeline is its full step, of the whole of S.
+
+    A library's own is of many small chunks; one that was executed has the chunks that it has.
+    """
     phases = schedule.phases
     if len(phases) == 1 and phases[0].begin is not None and phases[0].end is not None:
         phase = phases[0]
@@ -179,6 +182,7 @@ def _steps(schedule: Schedule) -> tuple[float, list[tuple[Pattern, float]]]:
         if (phase.repeats == count).all() and count >= 1:
             one = replace(phase, begin=None, end=None, times=count)
             (pattern,) = patterns(replace(schedule, phases=(one,)))
-            return float(phase.times - count), [(replace(pattern, share=pattern.share * count), 1.0)]
+            steps = count if of_library else phase.times
+            return float(phase.times - count), [(replace(pattern, share=pattern.share * steps), 1.0)]
     found = patterns(schedule)
     return 0.0, [(pattern, float(pattern.times)) for pattern in found]

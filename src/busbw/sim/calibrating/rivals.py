@@ -33,7 +33,10 @@ class Rival:
             policies[name] = replace(
                 kept, via=vias.get(name, "direct" if name in _INSIDE else old.via), basis="measured"
             )
-        return topology.changed(policies=policies, costs=replace(topology.costs, launch_s=0.0, message_s=0.0))
+        costs = replace(topology.costs, launch_s=0.0, message_s=0.0)
+        if "reducing" in self.costs:
+            costs = replace(costs, reduce_s_per_byte=0.0)
+        return topology.changed(policies=policies, costs=costs)
 
 
 def rivals_of(topology: Topology, columns: Sequence[Column]) -> list[Rival]:
@@ -84,6 +87,14 @@ def _candidates(topology: Topology, columns: set[tuple[str, str]]) -> Iterator[R
             (),
             shared,
             costs,
+        )
+    elif ("cpu-memory", "both") in columns:
+        yield Rival(
+            "shared-memory",
+            "every flow goes through the host's memory (or its cores), which all ranks share; what a rank adds costs time too",
+            tuple((name, "memory") for name in ("pcie", "host_bridge", "socket")),
+            (("cpu-memory", "both"), (port, "out")),
+            ("launch", "message", "reducing"),
         )
     yield Rival(
         "half-duplex-ports", "a GPU's port has one budget, in and out together" + tail, (), ((port, "both"),), costs

@@ -44,24 +44,27 @@ class Place(NamedTuple):
     redop: Any
 
 
-def describe_call(op: Op, group: GroupState, key: Key, phase: str, place: Place, asynchronous: bool) -> CallKind:
-    """The kind of a call on this rank; see `_ops` for what `key` holds."""
-    size, dtype, root, splits = key
+def sizes_of(op: Op, group: GroupState, key: Key) -> tuple[str, int, int]:
+    """(collective, S, bytes that this rank sends) of a call; see `_ops` for what `key` holds."""
+    size, _, root, splits = key
+    if op.collective == "send_recv_one_way":
+        return op.collective, size, size if op.name == "send" else 0
     if splits == "shard":
-        size, splits = size * group.size, None
+        size = size * group.size
+    elif splits is not None:
+        return "all_to_all_v", size, size - (splits[group.rank] if splits else 0)
+    return op.collective, size, COLLECTIVES.get(op.collective).sent_bytes(size, group.size, group.rank, max(root, 0))
+
+
+def describe_call(op: Op, group: GroupState, key: Key, phase: str, place: Place, asynchronous: bool) -> CallKind:
+    """The kind of a call on this rank."""
+    _, dtype, root, _ = key
+    collective, size, sent = sizes_of(op, group, key)
     notes: dict[str, str] = {}
-    collective = op.collective
-    if splits is not None and collective == "all_to_all":
-        collective = "all_to_all_v"
     message = collective == "send_recv_one_way"
     if message:
-        sent = size if op.name == "send" else 0
         notes["peer"] = "any" if root == NO_ROOT else str(group.world_rank(root))
         phase = _pipeline_phase(place.name, op.name, phase)
-    elif collective == "all_to_all_v":
-        sent = size - (splits[group.rank] if splits else 0)
-    else:
-        sent = COLLECTIVES.get(collective).sent_bytes(size, group.size, group.rank, max(root, 0))
     data = {
         "collective": collective,
         "size_bytes": size,

@@ -16,6 +16,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 _EVERY = 32
@@ -127,14 +128,12 @@ class CudaTimes:
 
     A pair of host time and event, taken on a stream that is otherwise idle, ties the two clocks; a new pair is taken
     every second, because they drift by some microseconds a second. Not for calls in a CUDA graph that is captured.
+    `cuda` is torch.cuda, `unbox` takes an operator's work out of its box.
     """
 
-    def __init__(self) -> None:
-        import torch
-        from torch._C._distributed_c10d import Work
-
-        self._cuda = torch.cuda
-        self._unbox = Work.unbox
+    def __init__(self, cuda: Any, unbox: Callable[[Any], Any]) -> None:
+        self._cuda = cuda
+        self._unbox = unbox
         self._streams: dict[int, tuple[Any, Any]] = {}
         self._anchors: dict[int, tuple[Any, int]] = {}
         self._open: list[tuple[list[Any], Any, Any, tuple[Any, int]]] = []

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from busbw.core.trace import CallKind, Group, Mark, RecordedCall, Trace
-from busbw.traces.live._describe import GroupState, Place, describe_call, goes_on, tensors_of
+from busbw.core.trace import CallKind, Group, KindsBySize, Mark, RecordedCall, Trace
+from busbw.traces.live._describe import GroupState, Place, describe_call, goes_on, sizes_of, tensors_of
 from busbw.traces.live._ops import ArgumentPlaces, Key, Op
 from busbw.traces.live._place import Places
 from busbw.traces.live._steps import LiveSteps, StepHooks
@@ -27,9 +27,13 @@ from busbw.traces.live._times import CPU_TIMES, CudaTimes, Sampling
 from busbw.traces.writer import FULL, Writer, call_line
 
 _NO_BUCKET = 1 << 30
-_PLAIN = 5  # elements of a record; a sixth holds, for a moment, the event before a call on a GPU
+_MOST_FOLLOWERS = 4096  # of programs whose sizes never repeat
 _clock = time.perf_counter_ns
 _OWN = str(Path(__file__).resolve().parents[2])
+
+
+_Found = tuple[int, tuple[int, ...]]
+"""A kind, and (S, bytes sent) where they are not those of its first call."""
 
 
 class Recorder:
@@ -69,9 +73,8 @@ class Recorder:
         self._kinds: dict[tuple[Any, ...], int] = {}
         self._kind_words: list[tuple[CallKind, int]] = []
         self._kind_modules: list[Any] = []
-        self._followers: dict[
-            tuple[Any, ...], int
-        ] = {}  # a kind and what is cheap to know of the next -> that one's kind
+        self._followers: dict[tuple[Any, ...], _Found] = {}  # a kind, and what is cheap to know of the next -> that one
+        self._begun: dict[int, tuple[int, Any]] = {}  # record's id -> device and event before a call on a GPU
         self._previous = -1
         self._scheduled: set[int] = set()  # kinds of calls within a pipeline schedule's step
         self._repeats = True
@@ -118,9 +121,10 @@ class Recorder:
                 bucket = self._bucket_number(task, key)
         caller, instruction = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
         step = (self._previous, op.name, state.id, key, task >= 0, optimizing, caller, instruction, id(redop), bucket)
-        kind = self._followers.get(step)
-        if kind is None or self._checking:
-            kind = self._walk(step, kind, op, state, key, frame, redop, bucket, at.asynchronous(args))
+        found = self._followers.get(step)
+        if found is None or self._checking:
+            found = self._walk(step, found, op, state, key, frame, redop, bucket, at.asynchronous(args))
+        kind, sizes = found
         self._previous = kind
         if self._stepped and kind in self._scheduled:
             self._begin_segment()
@@ -130,9 +134,9 @@ class Recorder:
             if len(self._calls) >= FULL:
                 self.flush()
         if not self._timing:
-            self._calls.append((sequence, kind, self._segment, start, None))
+            self._calls.append((sequence, kind, self._segment, start, None, *sizes))
             return None
-        record = [sequence, kind, self._segment, start, None]
+        record = [sequence, kind, self._segment, start, None, *sizes]
         self._calls.append(record)
         if self._writer is not None:
             self._timed.append(record)
@@ -145,8 +149,9 @@ class Recorder:
         work = result[-1] if result.__class__ is tuple or result.__class__ is list else result
         if work is None:
             return
-        if len(record) > _PLAIN:
-            device, begin = record.pop()
+        begun = self._begun.pop(id(record), None)
+        if begun is not None:
+            device, begin = begun
             if begin is not None and self._cuda_times is not None:
                 self._cuda_times.issued(record, work, device, begin)
             return
@@ -166,7 +171,7 @@ class Recorder:
     def _walk(
         self,
         step: tuple[Any, ...],
-        expected: int | None,
+        expected: _Found | None,
         op: Op,
         state: GroupState,
         key: Key,
@@ -174,7 +179,7 @@ class Recorder:
         redop: Any,
         bucket: int,
         asynchronous: bool,
-    ) -> int:
+    ) -> _Found:
         """The kind of a call, from the stack. In some steps of all calls, to see whether what follows what still holds."""
         backward, optimizing = step[4], step[5]
         in_forward, module, name, code, instruction, found, scheduled = self._places.find(frame, not optimizing)
@@ -193,19 +198,27 @@ class Recorder:
             phase = "forward"
         else:
             phase = "other" if self._started else "constructor"
-        known = (op.name, state.id, key, phase, id(module), name, id(code), instruction, id(redop), asynchronous)
+        collective, *sizes = sizes_of(op, state, key)
+        what = (op.name, state.id, collective, key[1], key[2])
+        known = (*what, phase, id(module), name, id(code), instruction, id(redop), asynchronous)
         kind = self._kinds.get(known)
         if kind is None or (module is not None and self._kind_modules[kind]() is not module):
             place = Place(module, name, code, instruction, redop)
             kind = self._new_kind(known, op, state, key, phase, place, frame, asynchronous)
         if scheduled:
             self._scheduled.add(kind)
-        if expected is not None and expected != kind:  # the same step of the program led elsewhere: it does not repeat
+        if (
+            expected is not None and expected[0] != kind
+        ):  # the same step of the program led elsewhere: it does not repeat
             self._followers.clear()
             self._repeats = False
+        words = self._kind_words[kind][0]
+        here: _Found = (kind, () if sizes == [words.call.size_bytes, words.sent_bytes] else tuple(sizes))
         if self._repeats:
-            self._followers[step] = kind
-        return kind
+            if len(self._followers) >= _MOST_FOLLOWERS:
+                self._followers.clear()
+            self._followers[step] = here
+        return here
 
     # --- what runs seldom --------------------------------------------------------------------------------------------
 
@@ -275,10 +288,10 @@ class Recorder:
         if device is None:
             return
         if self._cuda_times is None:
-            self._cuda_times = CudaTimes()
+            self._cuda_times = CudaTimes(torch.cuda, torch._C._distributed_c10d.Work.unbox)
         coalescing = group in c10d._world.pg_coalesce_state
         index = torch.cuda.current_device() if device.index is None else device.index
-        record.append((index, None if coalescing else self._cuda_times.arrived(index)))
+        self._begun[id(record)] = (index, None if coalescing else self._cuda_times.arrived(index))
 
     def _bucket_number(self, task: int, key: Key) -> int:
         """The reducer of DistributedDataParallel calls from C++, where no Python frame tells the bucket: count them."""
@@ -409,9 +422,10 @@ class Recorder:
 
     def trace(self) -> Trace:
         """Everything that was recorded in memory."""
+        kinds = KindsBySize([words for words, _ in self._kind_words])
         calls = tuple(
-            RecordedCall(sequence, self._kind_words[kind][0], segment, start / 1e9, None if end is None else end / 1e9)
-            for sequence, kind, segment, start, end in sorted(self._calls, key=lambda record: int(record[0]))
+            RecordedCall(sequence, kinds.get(kind, sizes), segment, start / 1e9, None if end is None else end / 1e9)
+            for sequence, kind, segment, start, end, *sizes in sorted(self._calls, key=lambda record: int(record[0]))
         )
         return Trace(self.rank, self.world_size, calls, tuple(self._marks), lost=self.lost)
 
