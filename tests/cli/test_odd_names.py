@@ -64,3 +64,34 @@ def test_a_drawing_on_standard_output_is_the_same_picture_in_any_encoding(busbw:
     assert "".join(ElementTree.fromstring(ascii_only.stdout).itertext()) == "".join(
         ElementTree.fromstring(plain.stdout).itertext()
     )
+
+
+@pytest.mark.parametrize(
+    "words", ["show {}", "explain {}", "compare {} {}", "topo dgx-h100 --json", "draw primitives -o -"]
+)
+def test_a_full_disk_is_said_and_is_not_the_status_of_a_comparison(words: str, golden: Path) -> None:
+    line = words.replace("{}", str(golden / "plots.csv")).split()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "busbw", *line],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert f"busbw {line[0]}: error: standard output cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_closed_streams(golden: Path) -> None:
+    for tail, status in (
+        ("show FILE >&-", 0),
+        ("show - <&-", 2),
+        ("explain FILE >&- 2>&-", 0),
+        ("show no.csv 2>&-", 2),
+    ):
+        line = f"{sys.executable} -m busbw {tail.replace('FILE', str(golden / 'plots.csv'))}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (status, False), tail

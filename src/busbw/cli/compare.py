@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,10 @@ def run(args: argparse.Namespace) -> int:
 def read_side(text: str) -> list[Results]:
     """The files of one side: one name, or several with commas between them."""
     names = [text] if text == "-" or Path(text).exists() else [name for name in text.split(",") if name]
+    places = [os.path.realpath(name) for name in names]
+    twice = next((name for name, place in zip(names, places, strict=True) if places.count(place) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{text}: {twice} is named twice on one side, which would count it as launches that agree")
     return [read_results(name) for name in names or [text]]
 
 
