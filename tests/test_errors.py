@@ -43,3 +43,17 @@ def test_the_docstring_draws_the_whole_tree() -> None:
 def test_a_missing_dependency_answers_with_the_install_command() -> None:
     error = errors.MissingDependency("altair", "plot", "drawing figures")
     assert str(error) == "drawing figures needs altair, which is not installed: pip install 'busbw[plot]'"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a.log:3: no rows in an über-file", "a.log:3: no rows in an über-file"),
+        ("two\nlines\r\n", "two\\nlines\\r\\n"),
+        ("\x1b[31mred\x07 \u2028", "\\x1b[31mred\\x07 \\u2028"),
+        ("bad\udcff.csv", "bad\\udcff.csv"),
+        ("a\u00a0b", "a\u00a0b"),
+    ],
+)
+def test_a_message_is_one_line_that_every_terminal_can_show(text: str, shown: str) -> None:
+    assert str(errors.FileError(text)) == shown

@@ -23,6 +23,23 @@ class BusbwError(Exception):
 
     exit_status = 2
 
+    def __str__(self) -> str:
+        """The message on one line, whatever the names of files and the texts in them hold."""
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """A text with its control characters, line ends and broken bytes as escapes: a name may hold any of them."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or (char.isspace() and char not in _LINE_ENDS) else ascii(char)[1:-1]
+        for char in text
+    )
+
+
+_LINE_ENDS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+
 
 class UsageError(BusbwError):
     """A value that the user gave breaks a rule."""

@@ -108,3 +108,12 @@ def test_check_says_what_is_wrong_with_a_rule(busbw: Run, runs: dict[str, str]) 
     assert "rule '40GB/s@nonsense': unknown collective 'nonsense'" in done.stderr
     assert busbw("check", runs["old"]).returncode == 2
     assert busbw("check", runs["old"], "--min-busbw", "1GB/s", "--junit", "/nowhere/x.xml").returncode == 2
+
+
+def test_a_file_that_is_named_twice_is_not_two_launches(busbw: Run, runs: dict[str, str]) -> None:
+    done = busbw("compare", runs["old"], f"{runs['slow']},{runs['slow']}")
+    assert done.returncode == 2
+    assert "is named twice on one side" in done.stderr
+    done = busbw("compare", "--spread", "0", runs["old"], runs["slow"])
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "launches always differ by something" in done.stderr

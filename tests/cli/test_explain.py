@@ -135,3 +135,31 @@ def test_what_the_doctor_saw(pair: Path, tmp_path: Path, capsys: pytest.CaptureF
     report.write_text("{}")
     assert main(["explain", str(pair), "--doctor", str(report)]) == 2
     assert "not a report of busbw doctor --json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--peak", "0GB/s"], "--peak 0GB/s: a rate is above zero"),
+        (["--nic", "0Gb/s"], "--nic 0Gb/s: a rate is above zero"),
+        (["--hosts", "0"], "--hosts 0: at least 1"),
+        (["--hosts", "2.5"], "--hosts 2.5: a number is expected"),
+        (["--algbw", "1GB/s"], "--algbw: a number by hand stands alone"),
+        (["--size", "1MiB", "--time", "1ms"], "--size, --time: a number by hand stands alone"),
+    ],
+)
+def test_what_cannot_be_is_refused_beside_a_file(
+    pair: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["explain", str(pair), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_two_numbers_for_one_row_agree_or_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    row = ["explain", "--op", "all_reduce", "-N", "8", "--size", "256MiB", "--algbw", "250GB/s"]
+    assert main([*row, "--busbw", "437.5GB/s"]) == 0
+    assert "438 GB/s busbw" in capsys.readouterr().out
+    assert main([*row, "--busbw", "250GB/s"]) == 2
+    assert "--algbw and --busbw contradict each other: 256 MiB take 1.07 ms by one" in capsys.readouterr().err
+    assert main([*row, "--time", "1s"]) == 2
+    assert "--time and --algbw contradict each other" in capsys.readouterr().err

@@ -119,4 +119,4 @@ def test_one_size_is_nothing_to_fit(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = tmp_path / "one.csv"
     path.write_text(post_csv.write([Measurement(Call("all_reduce", 2**20, 2), 1e-3)]))
     assert main(["fit", str(path)]) == 2
-    assert "nothing to fit in 1 rows" in capsys.readouterr().err
+    assert "nothing to fit in 1 row:" in capsys.readouterr().err

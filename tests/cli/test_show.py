@@ -78,3 +78,11 @@ def test_lines_that_could_not_be_read_are_counted_and_shown(busbw: Run, tmp_path
     assert strict.returncode == 2
     assert f"{log}:3: " in strict.stdout
     assert busbw("show", "--strict", "--json", str(log)).returncode == 2
+
+
+def test_what_a_file_does_not_say_is_blank_and_what_is_not_there_is_none(tmp_path: Path, busbw: Run) -> None:
+    path = tmp_path / "a.csv"
+    rows = "all_reduce,8,4096,0.1,,\nbroadcast,8,4096,0.1,,\nall_gather,8,4096,0.1,,\n"
+    path.write_text("op,world_size,bytes,time_ms,algbw_GBps,busbw_GBps\n" + rows)
+    lines = [line for line in busbw("show", str(path)).stdout.splitlines() if not line.startswith("#")]
+    assert [line[36:49].strip() for line in lines] == ["-1", "none", "none    -1"]

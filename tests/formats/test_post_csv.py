@@ -72,8 +72,10 @@ def test_the_posts_own_files_read_with_their_own_numbers(seed_files: list[Path])
         ("all_reduce,8,4096,nan,0.04,0.07", "must be positive"),
         ("all_reduce,8,4096,inf,0.04,0.07", "must be positive"),
         (f"all_reduce,8,{10**400},0.1,0.04,0.07", "bytes 1000"),
+        ("all_reduce,8,4096,1e-310,,", "must be positive"),
         ("all_reduce,8,4096,0.1,9.99,0.07", "contradicts"),
         ("all_reduce,8,4096,0.1,nan,0.07", "contradicts"),
+        ("all_reduce,8,4096,0.1,0.04,0.04", "busbw 0.04 GB/s contradicts 4096 B in 0.1 ms, which is 0.07 GB/s"),
         ('all_reduce,8,4096,"' + "1" * 200_000 + '"', "field limit"),
     ],
 )
@@ -90,7 +92,47 @@ def test_a_header_without_rows_is_an_error() -> None:
 
 def test_columns_behind_the_six_are_allowed() -> None:
     results = read(HEAD.rstrip() + ",dtype\nbroadcast,2,4096,0.0100,0.41,0.41,bfloat16\n", "a.csv")
-    assert results.measurements[0].call == Call("broadcast", 4096, 2)
+    assert results.measurements[0].call == Call("broadcast", 4096, 2, "bfloat16")
+
+
+def test_rows_that_differ_in_a_column_behind_the_six_are_not_one_row_twice() -> None:
+    head = HEAD.rstrip() + ",dtype,redop,root,place,wrong,repeat,algorithm,labels,marks,mean\n"
+    text = (
+        head
+        + "all_reduce,8,4096,0.1,0.04,0.07,half,sum,,in,0,0,Ring,NCCL_NTHREADS=64 backend=nccl,few,1.5\n"
+        + "broadcast,8,4096,0.1,0.04,0.04,,none,3,out-of-place,N/A,2,,,,\n"
+    )
+    first, second = read(text, "a.csv").measurements
+    assert first.call == Call("all_reduce", 4096, 8, "float16", "sum", None, True)
+    assert (first.wrong, first.repeat) == (0, 0)
+    assert first.labels == {"algorithm": "Ring", "NCCL_NTHREADS": "64", "backend": "nccl"}
+    assert second.call == Call("broadcast", 4096, 8, None, None, 3, False)
+    assert (second.wrong, second.repeat, second.labels) == (None, 2, {})
+
+
+@pytest.mark.parametrize(
+    ("rows", "rule"),
+    [
+        ('broadcast,2,4096,0.01,0.41,0.41,"<img>\nbroadcast,2,8192,0.01,0.82,0.82,x\n', "unexpected end of data"),
+        ('broadcast,2,4096,0.01,0.41,0.41,"a\nbroadcast,2,8192,0.01,0.82,0.82,b"\n', "quote that opens in the rows"),
+        ('broadcast,2,4096,0.01,0.41,0.41,"a"b\n', "expected after"),
+        ("broadcast,2,4096,0.01,0.41,0.41,a,b\n", "more cells than the header"),
+        ("broadcast,2,4,096,0.01,0.41,0.41,a\n", "more cells than the header"),
+    ],
+)
+def test_no_row_is_lost_behind_a_quote_or_a_comma(rows: str, rule: str) -> None:
+    with pytest.raises(FileError, match=rule):
+        read(HEAD.rstrip() + ",note\n" + rows, "a.csv")
+
+
+def test_a_quoted_text_may_have_lines() -> None:
+    row = 'broadcast,2,4096,0.01,0.41,0.41,"two\nlines"\nbroadcast,2,8192,0.01,0.82,0.82,x\n'
+    assert len(read(HEAD.rstrip() + ",what\n" + row, "a.csv").measurements) == 2
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(FileError, match="the column bytes is there twice"):
+        read(HEAD.rstrip() + ",bytes\nbroadcast,2,4096,0.01,0.41,0.41,8192\n", "a.csv")
 
 
 @pytest.mark.parametrize("name", ["with a byte order mark", "with CRLF line ends", "with spaces"])

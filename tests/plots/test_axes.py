@@ -48,3 +48,9 @@ def test_under_layers_the_axis_begins_and_ends_with_the_data() -> None:
 def test_numbers_as_they_are_printed() -> None:
     assert format_value(0.0305, "share") == "3.05 %"
     assert format_value(1.5, "ratio") == "1.5"
+
+
+def test_an_axis_of_one_value_on_a_tick_has_a_length() -> None:
+    found = vertical(Axis("time", "time", "log"), (1e-3, 1e-3), 200.0)
+    assert (found.low, found.high) == (5e-4, 2e-3)
+    assert found.pixel(1e-3) == pytest.approx(100.0)

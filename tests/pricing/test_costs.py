@@ -76,8 +76,12 @@ def test_a_missing_collective_borrows_a_relative(tmp_path: Path) -> None:
     found = profile.estimate(Call("all_to_all", 2**20, 4, "float32"))
     assert found.seconds == profile.estimate(Call("all_gather", 2**20, 4)).seconds
     assert "no all_to_all: priced as all_gather" in found.extrapolates[0]
-    with pytest.raises(UsageError, match="has no all_reduce"):
-        profile.estimate(Call("all_reduce", 8, 4))
+    # An all-reduce sends twice as much as an all-gather of the same S.
+    found = profile.estimate(Call("all_reduce", 2**20, 4, "float32", "sum"))
+    assert found.seconds == profile.estimate(Call("all_gather", 2**21, 4)).seconds
+    assert "no all_reduce: priced as all_gather with as many bytes on a wire" in found.extrapolates[0]
+    with pytest.raises(UsageError, match="has no barrier"):
+        profile.estimate(Call("barrier", 0, 4))
 
 
 def test_toml(tmp_path: Path) -> None:

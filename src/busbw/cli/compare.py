@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from busbw.comparing import Comparison, compare
 from busbw.comparing.comparison import CANNOT_TELL, CurveComparison, RowComparison, change_text
 from busbw.comparing.launches import ASSUMED, MODERATED, PERMUTATION
 from busbw.core.measurement import Results
-from busbw.errors import UsageError
+from busbw.errors import UsageError, printable
 from busbw.formats import read_results
 from busbw.units import GB, format_size
 
@@ -87,6 +88,10 @@ def run(args: argparse.Namespace) -> int:
 def read_side(text: str) -> list[Results]:
     """The files of one side: one name, or several with commas between them."""
     names = [text] if text == "-" or Path(text).exists() else [name for name in text.split(",") if name]
+    places = [os.path.realpath(name) for name in names]
+    twice = next((name for name, place in zip(names, places, strict=True) if places.count(place) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{text}: {twice} is named twice on one side, which would count it as launches that agree")
     return [read_results(name) for name in names or [text]]
 
 
@@ -103,6 +108,7 @@ def share(option: str, text: str) -> float:
 
 def lines(comparison: Comparison, name_a: str, name_b: str) -> Iterator[str]:
     """The comparison as a table for each curve, and the verdict as its last line."""
+    name_a, name_b = printable(name_a), printable(name_b)
     yield f"# A: {name_a} ({_launches(comparison.launches_a)})  B: {name_b} ({_launches(comparison.launches_b)})"
     yield f"# {_METHODS[comparison.method]}"
     yield "# B/A: ratio of times, above 1 is slower; reach: a smaller change would not have been called real"

@@ -200,7 +200,11 @@ def _save(scene: Scene, args: argparse.Namespace, ending: str) -> None:
     if args.output == "-":
         if len(themes) > 1:
             raise UsageError("--theme both: standard output takes one picture; name a file with -o")
-        sys.stdout.write(to_svg(scene, themes[0], args.width))
+        svg = to_svg(scene, themes[0], args.width)
+        # Like a file, in UTF-8 whatever the terminal's encoding; numeric references say the same where it has no bytes.
+        sys.stdout.write(
+            svg.encode(sys.stdout.encoding or "utf-8", "xmlcharrefreplace").decode(sys.stdout.encoding or "utf-8")
+        )
         return
     path = Path(args.output)
     for theme in themes:

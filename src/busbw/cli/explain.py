@@ -18,7 +18,7 @@ from busbw.errors import FileError, UsageError
 from busbw.findings import complete_facts, describe, explain, facts_of_log, facts_of_topology, page
 from busbw.findings.machines import find_machine
 from busbw.formats._selection import read_selected
-from busbw.units import parse_rate, parse_size, parse_time
+from busbw.units import format_size, format_time, parse_rate, parse_size, parse_time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     facts = facts_of_files(args, args.files, facts)
     if not args.files:
         results, facts = by_hand(args, facts)
+    elif typed := [f"--{name}" for name in ("size", "algbw", "busbw", "time") if getattr(args, name) is not None]:
+        raise UsageError(f"{', '.join(typed)}: a number by hand stands alone; with FILE its rows are explained")
     if not any(part.measurements for part in results) and not facts.known and not facts.symptoms:
         for failure in failures:
             sys.stderr.write(f"busbw explain: error: {failure}\n")
@@ -150,6 +152,10 @@ def facts_of_files(args: argparse.Namespace, files: Sequence[str], facts: Facts)
     return facts
 
 
+_ROUNDED = 0.02
+"""What two numbers that people type for one row may differ by: they are rounded."""
+
+
 def by_hand(args: argparse.Namespace, facts: Facts) -> tuple[list[Results], Facts]:
     """One row from --op, -N, --size and a rate or time; what is too little for a row becomes facts."""
     rates = {
@@ -162,6 +168,8 @@ def by_hand(args: argparse.Namespace, facts: Facts) -> tuple[list[Results], Fact
     op, n = args.op, args.world_size
     if n is not None and n < 1:
         raise UsageError(f"-N {n}: the number of ranks is at least 1")
+    if time_s == 0 or 0.0 in rates.values():
+        raise UsageError("a time or rate of 0 cannot be explained")
     known_op = None
     if op is not None:
         known_op = None if op.strip().lower() == "hypercube" else find_collective(op).name
@@ -173,13 +181,20 @@ def by_hand(args: argparse.Namespace, facts: Facts) -> tuple[list[Results], Fact
     if known_op and n and size:
         call = Call(known_op, size, n)
         factor = call.kind.bus_factor(n) if n > 1 else 1.0
-        if time_s is None and "algbw" in rates:
-            time_s = size / rates["algbw"]
-        if time_s is None and "busbw" in rates:
-            time_s = size * factor / rates["busbw"]
-        if time_s is not None:
-            if not time_s > 0:
-                raise UsageError("a time or rate of 0 cannot be explained")
+        times = {"--time": time_s} if time_s is not None else {}
+        if "algbw" in rates:
+            times["--algbw"] = size / rates["algbw"]
+        if "busbw" in rates and factor > 0:
+            times["--busbw"] = size * factor / rates["busbw"]
+        if times:
+            time_s = next(iter(times.values()))
+            for option, other in times.items():
+                if abs(other / time_s - 1) > _ROUNDED:
+                    first = next(iter(times))
+                    raise UsageError(
+                        f"{first} and {option} contradict each other: {format_size(size)} take "
+                        f"{format_time(time_s)} by one and {format_time(other)} by the other; give one of them"
+                    )
             return [Results(Run(tool="given"), (Measurement(call, time_s, origin="read"),))], facts
     if "algbw" in rates and "busbw" not in rates and known_op and n and n > 1:
         rates["busbw"] = rates["algbw"] * find_collective(known_op).bus_factor(n)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from busbw.cli.saving import refuse_other_kinds
 from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.core.measurement import Measurement
 from busbw.errors import FileError, UsageError
@@ -42,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, fit, print; save the model where asked. Files that cannot be read are named, the others count."""
     from busbw.costs import fit
 
+    if args.output is not None:
+        refuse_other_kinds(args.output, b'"cost_model"', "cost model")
     rows, failures = _rows(args)
     if failures and not rows:
         for failure in failures:

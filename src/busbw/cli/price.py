@@ -87,9 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contention",
         type=float,
-        default=0.0,
         metavar="C",
-        help="seconds of computation that each hidden second of communication costs (default 0)",
+        help="seconds of computation that each hidden second of communication costs (default: as the profile's rows of "
+        "bench --with-compute have it, else 0)",
     )
     parser.add_argument("--compare", metavar="PLAN2", help="another plan beside it")
     parser.add_argument(
@@ -152,7 +152,7 @@ def _report(args: argparse.Namespace, model: Model, plan: str) -> Report:
     settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.autocast is not None:
         settings["dtype"] = args.autocast
-    mesh, work = make_mesh(plan, args.world), _work(args)
+    mesh, work = make_mesh(plan, args.world), _work(args, profile)
     if work is not None and profile is None:
         raise UsageError("--compute-ms and --tflops need --profile: without it no call takes any time")
     priced = run_steps(model, mesh, args.rank, settings)
@@ -188,17 +188,21 @@ def _synchronisation(report: Report, profile: Profile) -> None:
     report.floor = floor(n, profile)
 
 
-def _work(args: argparse.Namespace) -> Work | None:
+def _work(args: argparse.Namespace, profile: Profile | None) -> Work | None:
     from busbw.pricing.timeline import Work
 
     for name, value in (("--compute-ms", args.compute_ms), ("--tflops", args.tflops)):
         if value is not None and not 0 < value < 1e12:
             raise UsageError(f"{name} {value:g}: must be a number above 0")
-    if not 0 <= args.contention <= 10:
-        raise UsageError(f"--contention {args.contention:g}: must be a number from 0 to 10")
+    contention = args.contention
+    if contention is None:
+        measured = getattr(profile, "contention", None)
+        contention = 0.0 if measured is None else measured.share
+    if not 0 <= contention <= 10:
+        raise UsageError(f"--contention {contention:g}: must be a number from 0 to 10")
     if args.compute_ms is not None:
-        return Work(step_s=args.compute_ms * 1e-3, contention=args.contention)
-    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12, contention=args.contention)
+        return Work(step_s=args.compute_ms * 1e-3, contention=contention)
+    return None if args.tflops is None else Work(flops_per_s=args.tflops * 1e12, contention=contention)
 
 
 def _compare_with_capture(report: Report, path: str) -> None:

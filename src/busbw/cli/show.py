@@ -10,7 +10,7 @@ import sys
 from busbw.cli.selection import add_selection, asked_ops, asked_worlds
 from busbw.cli.table import Table
 from busbw.core.measurement import Measurement, Results
-from busbw.errors import FileError
+from busbw.errors import FileError, printable
 from busbw.formats import post_csv
 from busbw.formats._selection import read_selected
 
@@ -53,16 +53,20 @@ def run(args: argparse.Namespace) -> int:
             continue
         if len(args.files) > 1 or args.verbose:
             sys.stdout.write(
-                f"# {path}: {results.run.tool} {results.run.version} {results.run.started}\n".replace("  ", " ")
+                f"# {printable(path)}: {results.run.tool} {results.run.version} {results.run.started}\n".replace(
+                    "  ", " "
+                )
             )
         if args.verbose:
-            sys.stdout.writelines(f"#   {name}: {value}\n" for name, value in results.run.settings.items())
+            sys.stdout.writelines(
+                f"#   {name}: {printable(str(value))}\n" for name, value in results.run.settings.items()
+            )
         sys.stdout.writelines(f"# {line}\n" for line in _unreadable(results, args.verbose or args.strict))
         for row in rows:
             sys.stdout.writelines(f"{line}\n" for line in table.lines(row))
         if not rows:
             asked = f"{' of ' + args.op if ops else ''}{' at N = ' + args.world if worlds else ''}"
-            sys.stdout.write(f"# {path}: no rows{asked}\n")
+            sys.stdout.write(f"# {printable(path)}: no rows{asked}\n")
         sys.stdout.writelines(f"# note: {note}\n" for note in results.run.notes)
     if args.json:
         json.dump([row.row() for row in pooled], sys.stdout, indent=1)
@@ -90,6 +94,6 @@ def _unreadable(results: Results, listed: bool) -> list[str]:
     count = f"{run.unreadable_count} line{'s' if run.unreadable_count > 1 else ''}"
     if not listed:
         return [f"{count} that look like rows could not be read (-v shows them)"]
-    lines = [f"{line.source.file}:{line.source.line}: {line.reason}: {line.text}" for line in run.unreadable]
+    lines = [printable(f"{line.source.file}:{line.source.line}: {line.reason}: {line.text}") for line in run.unreadable]
     rest = run.unreadable_count - len(lines)
     return [f"{count} that look like rows could not be read:", *lines, *([f"and {rest} more"] if rest else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from busbw.core.call import UNKNOWN_COLLECTIVE
 from busbw.core.measurement import Measurement
 from busbw.units import format_size
 
@@ -53,9 +54,13 @@ class Table:
         half = summary.half_width if summary is not None else None
         for mark in row.marks:
             self.footnotes.setdefault(mark.code, mark.reason)
+        known = call.collective != UNKNOWN_COLLECTIVE
+        # As nccl-tests: none and -1 where there is no such thing; blank where there is one and the file does not say.
+        redop = _or(call.redop, "none" if known and not call.kind.reduces else "")
+        root = _or(call.root, -1 if known and not call.kind.rooted else "")
         line = (
-            f"  {call.size_bytes:>12} {_or(call.count, ''):>12} {_or(call.dtype, ''):>8} {_or(call.redop, 'none'):>6} "
-            f"{_or(call.root, -1):>5} {place:>5} {number(row.time_s * 1e6):>10} {_rate(row.algbw_GBps):>8} "
+            f"  {call.size_bytes:>12} {_or(call.count, ''):>12} {_or(call.dtype, ''):>8} {redop:>6} "
+            f"{root:>5} {place:>5} {number(row.time_s * 1e6):>10} {_rate(row.algbw_GBps):>8} "
             f"{_rate(row.busbw_GBps):>8} {_or(row.wrong, 'N/A'):>7} {'' if half is None else f'{half * 100:.1f}':>6}  "
             f"{' '.join([mark.code for mark in row.marks] + _beside(row))}"
         ).rstrip()

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from busbw.cli.saving import refuse_other_kinds
 from busbw.errors import FileError
 from busbw.topologies import Description, all_presets, describe_file, describe_this, is_file, read_spec
 from busbw.topologies.page import page, to_json
@@ -34,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         sys.stdout.write(_presets())
         return 0
+    if args.output is not None:
+        refuse_other_kinds(args.output, b"busbw_topology", "machine of ours in TOML")
     said = _described(args.machine)
     if said is None:
         machine = read_spec(args.machine)

@@ -90,12 +90,18 @@ class Gate:
                 else:
                     ElementTree.SubElement(case, "system-out").text = _xml(outcome.message)
         ElementTree.indent(suites)
-        return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+        # Written by hand: ElementTree would name the locale's encoding, and the file is UTF-8.
+        return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
 
 
 def _xml(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
-    return "".join(char if char >= " " or char in "\t\n" else "?" for char in text)
+    """Without the characters that XML cannot hold: controls, and bytes of a name that are no text."""
+    return "".join(
+        char
+        if (char >= " " or char in "\t\n") and not "\ud800" <= char <= "\udfff" and char not in "\ufffe\uffff"
+        else "?"
+        for char in text
+    )
 
 
 def check(

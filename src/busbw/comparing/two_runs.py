@@ -42,6 +42,8 @@ def compare(
     for name, value in (("min_change", min_change), ("resolution", resolution), ("spread", spread)):
         if value is not None and not 0 <= value < 10:
             raise UsageError(f"{name} {value:g} must be a share from 0 up, such as 0.05 for 5 %")
+    if spread == 0:
+        raise UsageError("spread 0: launches always differ by something; give a share above 0, such as 0.01 for 1 %")
     across = tuple(across)
     side_a, side_b = (
         Side(name, [files] if isinstance(files, Results) else list(files), across)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -125,14 +126,21 @@ class FactKind:
                 return word in _YES
             raise UsageError(f"--fact {name}={text}: say on, off or unknown")
         if self.kind == "count":
-            if word.replace(".", "", 1).isdecimal() and len(word) < 20:
-                return float(word)
-            raise UsageError(f"--fact {name}={text}: a number is expected")
+            whole = word.removesuffix(".0")
+            if not (whole.isascii() and whole.isdecimal() and len(whole) < 16):
+                raise UsageError(f"--fact {name}={text}: a number is expected")
+            if name in _NEVER_NONE and int(whole) == 0:
+                raise UsageError(f"--fact {name}={text}: at least 1, or unknown")
+            return float(whole)
         if self.kind == "rate":
-            return parse_rate(text)
+            rate_Bps = parse_rate(text)  # noqa: N806 - the unit's own capitals
+            if not 0 < rate_Bps < math.inf:
+                raise UsageError(f"--fact {name}={text}: a rate is above zero; say unknown where it is not known")
+            return rate_Bps
         return float(parse_size(text)) if self.kind == "size" else text.strip()
 
 
+_NEVER_NONE = ("hosts", "gpus_per_host", "world_size", "sockets")
 _YES = ("on", "yes", "true", "1", "enabled", "all")
 _NO = ("off", "no", "false", "0", "disabled", "none")
 
@@ -166,7 +174,7 @@ FACT_KINDS: dict[str, FactKind] = {
     "acs": FactKind(
         "flag",
         "PCIe access control (ACS) redirects peer traffic to the root complex",
-        "sudo lspci -vvv | grep -i ACSCtl: SrcValid+ or ReqRedir+ on a bridge means on",
+        "sudo lspci -vvv | grep -i ACSCtl: ReqRedir+, CmpltRedir+ or EgressCtrl+ on a bridge means on",
     ),
     "iommu": FactKind("flag", "the IOMMU translates device traffic", "dmesg | grep -i -e iommu -e DMAR; /proc/cmdline"),
     "p2p": FactKind(

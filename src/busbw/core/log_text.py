@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from busbw.errors import printable
+
 HEAD_BYTES = 65536
 CHUNK_BYTES = 2**18
 LONGEST_LINE = 16384
@@ -85,7 +87,7 @@ class LogText:
         if b"\r" in data[:HEAD_BYTES] and b"\n" not in data:
             data = data.replace(b"\r", b"\n")
         self.data = data
-        self.name = name
+        self.name = printable(name)
         self.head = data[:HEAD_BYTES].decode("utf-8", "replace")
         """The first 64 KiB as they stand, not cleaned."""
 

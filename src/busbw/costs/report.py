@@ -42,8 +42,8 @@ def fit_groups(groups: Iterable[Points], rows: int) -> FitReport:
             curves.append(found)
     if not curves:
         raise UsageError(
-            f"nothing to fit in {rows} rows: it takes two sizes or more of one collective, at N of 2 or more and with the "
-            "same settings"
+            f"nothing to fit in {rows} row{'' if rows == 1 else 's'}: it takes two sizes or more of one collective, at N of 2 or more and "
+            "with the same settings; what a file does not tell, --op and -N do"
         )
     families: dict[tuple[str, tuple[tuple[str, str], ...]], list[CurveFit]] = defaultdict(list)
     for fit in curves:

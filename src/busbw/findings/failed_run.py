@@ -15,7 +15,7 @@ ACS = Cause(
     "acs-enabled",
     "PCIe access control (ACS) or the IOMMU redirects peer traffic at the root bridges, where it is lost or refused",
 )
-ACS_NEXT = "sudo lspci -vvv | grep -i ACSCtl: SrcValid+, ReqRedir+, CmpltRedir+ or UpstreamFwd+ on a bridge means on"
+ACS_NEXT = "sudo lspci -vvv | grep -i ACSCtl: ReqRedir+, CmpltRedir+ or EgressCtrl+ on a bridge means on"
 ACS_ADVICE = "Disable ACS (BIOS, or setpci on the bridges) and the IOMMU's translation (iommu=pt); no variables are needed afterwards"
 
 

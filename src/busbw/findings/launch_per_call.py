@@ -22,7 +22,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         if not found:
             continue
         parts, numbers, verdicts = [], [], []
-        for n, size, launch_s, whole_s, slack_s, source in found:
+        for n, sizes, launch_s, whole_s, slack_s, source in found:
             alpha_s = (whole_s - launch_s) / (2 * (n - 1))
             sure = launch_s > max(1.4 * slack_s, 0.2 * whole_s)
             none = launch_s < 0.2 * whole_s and slack_s < 0.2 * whole_s
@@ -38,7 +38,7 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
                 apart = (whole_s + launch_s) / whole_s - 1
                 text = f"{format_time(launch_s)} at N={n} (RS + AG {signed(apart)} against AR; {tail})"
             parts.append(text if sure or none else f"{text}, within the rows' noise of {format_time(slack_s)}")
-            numbers.append(Number(f"launch a call, N={n}, {format_size(size)}", launch_s, "s", source))
+            numbers.append(Number(f"launch a call, N={n}, {sizes}", launch_s, "s", source))
         verdict: Verdict = "holds" if "holds" in verdicts else "fails" if set(verdicts) == {"fails"} else "cannot_tell"
         lead = {
             "holds": "each call pays a launch that the ring formula 2(N-1)(S/(N B) + alpha) does not have",
@@ -61,16 +61,17 @@ def _find(evidence: Evidence, facts: Facts) -> Iterator[Finding]:
         )
 
 
-def launch(evidence: Evidence, family: Family, n: int) -> tuple[int, int, float, float, float, str] | None:
-    """N, smallest size, median of T_RS + T_AG - T_AR over the small sizes, T_AR there, the allowance of the first (s), places."""
+def launch(evidence: Evidence, family: Family, n: int) -> tuple[int, str, float, float, float, str] | None:
+    """N, the small sizes in words, median of T_RS + T_AG - T_AR over them, T_AR there, the allowance of the first (s), places."""
     whole, scatter, gather = (family.get(op, n) for op in ("all_reduce", "reduce_scatter", "all_gather"))
     if whole is None or scatter is None or gather is None:
         return None
-    found, slacks, sources = [], [], []
+    sizes, found, slacks, sources = [], [], [], []
     for point in whole.small:
         one, two = scatter.at(point.size_bytes), gather.at(point.size_bytes)
         if one is None or two is None:
             continue
+        sizes.append(point.size_bytes)
         rows = ((whole, point), (scatter, one), (gather, two))
         found.append(one.time_s + two.time_s - point.time_s)
         slacks.append(joint(*(evidence.row_allowance(curve, row) * row.time_s for curve, row in rows)))
@@ -80,11 +81,11 @@ def launch(evidence: Evidence, family: Family, n: int) -> tuple[int, int, float,
     widening = 1.0 if len(found) < 2 else 1.25 / math.sqrt(len(found))  # of a median against a mean
     return (
         n,
-        whole.small[0].size_bytes,
+        format_size(sizes[0]) if len(sizes) == 1 else f"median of {format_size(sizes[0])} to {format_size(sizes[-1])}",
         median(found),
         median(p.time_s for p in whole.small),
         median(slacks) * widening,
-        sources[0],
+        "; ".join(sources),
     )
 
 

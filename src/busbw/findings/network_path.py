@@ -198,7 +198,7 @@ def _next(facts: Facts) -> str:
     if facts.flag("gdr") is None:
         steps.append(GDR_HOW)
     if facts.flag("acs") is None:
-        steps.append(f"{ACS_HOW} (SrcValid+ or ReqRedir+: on)")
+        steps.append(f"{ACS_HOW} (ReqRedir+, CmpltRedir+ or EgressCtrl+: on)")
     return "; ".join(steps) or "ib_write_bw --use_cuda=0 on each NIC in turn (NCCL_IB_HCA=mlx5_0 and so on for NCCL)"
 
 

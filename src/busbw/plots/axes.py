@@ -88,6 +88,8 @@ def vertical(axis: Axis, values: Sequence[float], length: float, headroom: float
     if axis.scale == "linear":
         return _linear(axis, values, length, headroom)
     low, high = _decade_step(min(values), down=True), _decade_step(max(values), down=False)
+    if low == high:  # one value, and a tick lies on it
+        low, high = low / 2, high * 2
     bare = Range(low, high * (high / low) ** (headroom / (length - headroom)), length, True)
     return Range(bare.low, bare.high, length, True, tuple(_decade_ticks(bare, axis.unit)))
 

@@ -15,6 +15,7 @@ from busbw.core.collective import COLLECTIVES
 from busbw.core.cost_model import CostModel, Estimate
 from busbw.core.measurement import Measurement
 from busbw.errors import BusbwError, FileError, UsageError
+from busbw.pricing.contention import Contention, measured_contention
 from busbw.pricing.machine import OnMachine, is_preset, read_machine
 from busbw.units import format_rate, format_time, parse_rate, parse_time
 
@@ -77,8 +78,9 @@ class Rates:
 class Fitted:
     """A cost model that lends a missing collective the curve of its closest relative, and says so."""
 
-    def __init__(self, model: CostModel) -> None:
+    def __init__(self, model: CostModel, contention: Contention | None = None) -> None:
         self.model = model
+        self.contention = contention
         self.known = {curve.collective for curve in model.curves}
         self._found: dict[Call, Estimate] = {}
 
@@ -97,6 +99,17 @@ class Fitted:
                 found = self.model.estimate(replace(call, collective=other, root=None, redop=None))
                 reason = f"the profile has no {call.collective}: priced as {other} of the same S"
                 return replace(found, extrapolates=(reason, *found.extrapolates))
+        if call.kind.moves_data and call.size_bytes > 0:
+            for other in sorted(self.known, key=lambda name: (name != "all_reduce", name)):
+                kind = COLLECTIVES.get(other)
+                if kind.moves_data:
+                    n = call.world_size
+                    size = max(round(call.size_bytes * call.kind.bus_factor(n) / kind.bus_factor(n)), 1)
+                    found = self.model.estimate(
+                        replace(call, collective=other, size_bytes=size, root=None, redop=None, in_place=None)
+                    )
+                    reason = f"the profile has no {call.collective}: priced as {other} with as many bytes on a wire"
+                    return replace(found, extrapolates=(reason, *found.extrapolates))
         return self.model.estimate(call)  # raises, and names what is known
 
 
@@ -240,4 +253,11 @@ def _results(paths: list[Path], what: str) -> tuple[Profile, str, tuple[str, ...
         raise FileError(f"{what}: no file in it holds results; measure with busbw bench -o results.jsonl")
     worlds = sorted({row.call.world_size for row in rows})
     words = f"{len(rows)} measured rows at N = {', '.join(map(str, worlds))} in {what}"
-    return Fitted(fit(rows).model), words, ()
+    contention = measured_contention(rows)
+    alone = [row for row in rows if row.beside is None]
+    if not alone:
+        raise FileError(
+            f"{what}: all rows were taken beside computation (bench --with-compute); those alone are needed"
+        )
+    notes = () if contention is None else (contention.words,)
+    return Fitted(fit(alone).model, contention), words, notes
