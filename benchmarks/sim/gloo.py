@@ -9,7 +9,8 @@ come in the predicted order.
 
 The machine: processes that talk through loopback are limited by the CPU time of copying, on either side. So a core is
 written as a switch whose uplink has a budget of both ways together, which all flows of its processes use (those between
-processes of one core twice), and calibrate's own descriptions of such switches are fitted. Processes are not pinned.
+processes of one core twice), and calibrate's own descriptions of such switches are fitted. Processes are not pinned. Each
+N is calibrated by itself: where processes wait for a core a message costs something else, which no wire explains.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from busbw import read_results
@@ -71,13 +71,8 @@ def measured(folder: Path, args: argparse.Namespace) -> tuple[list[Measurement],
             path = folder / f"{name}{number}.jsonl"
             if not path.exists():
                 bench(op, algorithms, path, args)
-            rows[-1] += map(named, read_results(str(path)).measurements)
+            rows[-1] += read_results(str(path)).measurements
     return rows[0], rows[1]
-
-
-def named(row: Measurement) -> Measurement:
-    """The row with the schedule that was run as its algorithm, which calibrate looks at."""
-    return replace(row, labels={**row.labels, "algorithm": row.labels[SCHEDULE_LABEL]})
 
 
 def spread(rows: Sequence[Measurement]) -> str:
@@ -93,10 +88,10 @@ def spread(rows: Sequence[Measurement]) -> str:
 
 
 def report(known: Sequence[Measurement], asked: Sequence[Measurement]) -> None:
-    ranks = max(row.call.world_size for row in (*known, *asked))
-    found = calibrate(machine(ranks), known)
+    n = asked[0].call.world_size
+    found = calibrate(machine(n), known)
     print(
-        f"# calibrated on {found.rows} rows of {len({row.call.collective for row in known})} collectives, without all-reduce"
+        f"# N={n}: calibrated on {found.rows} rows of {len({row.call.collective for row in known})} collectives, without all-reduce"
     )
     for rival in found.rivals:
         print(f"#   {rival.verdict:<8} {rival.rival.name}: median error of its plateaus {rival.median_error:.0%}")
@@ -108,7 +103,7 @@ def report(known: Sequence[Measurement], asked: Sequence[Measurement]) -> None:
     by_way: dict[tuple[int, int, str], list[Measurement]] = {}
     by_call: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for row in asked:
-        by_way.setdefault((row.call.world_size, row.call.size_bytes, row.labels["algorithm"]), []).append(row)
+        by_way.setdefault((row.call.world_size, row.call.size_bytes, row.labels[SCHEDULE_LABEL]), []).append(row)
     for (n, size, name), rows in sorted(by_way.items()):
         call = rows[0].call
         took = statistics.median(row.time_s for row in rows)
@@ -145,7 +140,8 @@ def main() -> int:
         path = Path(args.results or folder)
         path.mkdir(parents=True, exist_ok=True)
         known, asked = measured(path, args)
-    report(known, asked)
+    for n in sorted({row.call.world_size for row in asked}):
+        report(*([row for row in rows if row.call.world_size == n] for rows in (known, asked)))
     return 0
 
 
