@@ -160,6 +160,11 @@ def test_standard_input_is_a_dash(golden: Path, monkeypatch: pytest.MonkeyPatch)
         (b"  \n\n", "is empty"),
         (b"hello\n", "not a results file"),
         (b"\xff\xfe\x00", "not a results"),
+        (b"\x1f\x8b\x08\x00\x01\x02", r"packed with gzip: gzip -dc .* \| busbw"),
+        (b"<system version='1'>\n</system>\n", "describes a machine: busbw topo FILE"),
+        (b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-7\n", "describes a machine: busbw topo FILE"),
+        (b'{"schemaVersion": 1, "traceEvents": []}', "it is a trace: busbw capture FILE"),
+        (b"a:1:1 [0] NCCL INFO Channel 00/02 : 0 1\n", "busbw explain --nccl-log FILE"),
     ],
 )
 def test_what_is_no_results_file_is_named(content: bytes, rule: str, tmp_path: Path) -> None:

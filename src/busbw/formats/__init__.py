@@ -142,8 +142,23 @@ def _with_rows(results: Results, file_name: str) -> Results:
 
 def _not_known(text: LogText, formats: Sequence[FileFormat]) -> str:
     known = ", ".join(file_format.name for file_format in formats)
+    packer = next((name for start, name in _PACKED.items() if text.data.startswith(start)), None)
+    if packer is not None:
+        return f"{text.name}: packed with {packer}: {packer} -dc {text.name} | busbw ... -"
+    hint = next((f"; {way}" for needles, way in _OTHERS if any(needle in text.head for needle in needles)), "")
     for failure in find_failures(text)[:1]:
-        return f"{text.name}:{failure.line}: no results in it: {failure.reason} (formats that are known: {known})"
+        return f"{text.name}:{failure.line}: no results in it: {failure.reason}{hint} (formats that are known: {known})"
     if text.is_binary:
         return f"{text.name}: not a results file but a binary one (formats that are known here: {known})"
-    return f"{text.name}: not a results file of a format that is known here ({known})"
+    return f"{text.name}: not a results file of a format that is known here{hint} ({known})"
+
+
+_PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2"}
+"""The first bytes of a packed file -> the command that unpacks it."""
+
+_OTHERS = (
+    (("<system", "<graphs", "CPU Affinity", "busbw_topology"), "it describes a machine: busbw topo FILE"),
+    (('"traceEvents"', '"ph":'), "it is a trace: busbw capture FILE"),
+    (("NCCL INFO",), "for NCCL's own lines: busbw explain --nccl-log FILE, busbw topo FILE"),
+)
+"""What the beginning of a file that is no result holds, and the command that reads it."""

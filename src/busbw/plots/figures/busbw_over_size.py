@@ -19,6 +19,8 @@ TOLERANCE = 0.05
 """Sizes belong to the plateau while all of them lie this close to their median."""
 LEAST_SPAN = 4.0
 """The plateau's largest size over its smallest; less is not called a plateau."""
+LEVEL_SPAN = 8.0
+"""The sizes whose median is the plateau's number: within this factor of the largest, as in `busbw explain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ def find_plateau(x: Sequence[float], y: Sequence[float]) -> Plateau | None:
     """The plateau of busbw `y` over sizes `x`, or None.
 
     It is the longest run of the largest sizes whose busbw all lie within 5 % of their median, when it spans at least a
-    factor of 4 in size. A line that still climbs or falls at its end has none.
+    factor of 4 in size. A line that still climbs or falls at its end has none. Its number is the median of those sizes
+    that lie within a factor of 8 of the largest: the one that findings print.
     """
     best: Plateau | None = None
     for count in range(2, len(x) + 1):
@@ -43,7 +46,8 @@ def find_plateau(x: Sequence[float], y: Sequence[float]) -> Plateau | None:
         if any(abs(value - median) > TOLERANCE * median for value in run):
             break
         if x[-1] / x[-count] >= LEAST_SPAN:
-            best = Plateau(median, x[-count], x[-1])
+            level = [value for size, value in zip(x[-count:], run, strict=True) if size * LEVEL_SPAN >= x[-1]]
+            best = Plateau(statistics.median(level), x[-count], x[-1])
     return best
 
 
@@ -104,8 +108,8 @@ def _plateau_notes(panels: Sequence[Panel], moving: Sequence[str]) -> tuple[str,
     notes = []
     if any(panel.bands for panel in panels):
         notes.append(
-            "Number at a line's end: its plateau in GB/s, the median busbw of the largest sizes that agree "
-            "within 5 % (band)."
+            "Number at a line's end: its plateau in GB/s, the median busbw of the largest sizes (down to an eighth of the "
+            "largest). Band: the sizes that agree within 5 %."
         )
     if moving:
         shown = ", ".join(moving[:6]) + (f" and {len(moving) - 6} more" if len(moving) > 6 else "")
