@@ -118,7 +118,7 @@ def test_two_sizes_make_a_price_that_says_how_little_it_rests_on() -> None:
 
 
 def test_nothing_to_fit_says_what_it_takes() -> None:
-    with pytest.raises(UsageError, match="nothing to fit in 1 rows: it takes two sizes or more"):
+    with pytest.raises(UsageError, match="nothing to fit in 1 row: it takes two sizes or more"):
         fit([Measurement(Call("all_reduce", 8, 2), 1e-5)])
 
 
