@@ -10,7 +10,7 @@ out=${1:-results/demo}
 mkdir -p "$out"
 rm -f "$out/gloo.jsonl" "$out/mpi.jsonl"
 
-step() { printf '\n\033[1m$ %s\033[0m\n' "$*"; "$@"; }
+step() { printf '\n\033[1m$'; printf ' %q' "$@"; printf '\033[0m\n'; "$@"; }
 
 step busbw bench --world 2,4 --backend gloo --sched batch --time-budget 100s -o "$out/gloo.jsonl"
 step busbw bench --world 2 --backend mpi --sched batch --time-budget 50s -o "$out/mpi.jsonl"
