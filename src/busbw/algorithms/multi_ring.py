@@ -16,7 +16,7 @@ from typing import Any
 
 from busbw.algorithms import ring
 from busbw.algorithms._patterns import order_of, whole_number
-from busbw.core.schedule import Algorithm, Schedule
+from busbw.core.schedule import Algorithm, Builder, Schedule
 from busbw.errors import UsageError
 
 Orders = Sequence[Sequence[int]] | None
@@ -87,66 +87,37 @@ def _schedule(
     )
 
 
-def all_reduce(
-    world_size: int,
-    *,
-    root: int = 0,
-    channels: int | None = None,
-    orders: Orders = None,
-    ranks_per_host: int | None = None,
-) -> Schedule:
-    """A ring all-reduce in each channel."""
-    return _schedule("all_reduce", world_size, channels, orders, ranks_per_host)
+def _around(collective: str) -> Builder:
+    """The ring's own schedule of the collective, in each channel."""
+
+    def build(
+        world_size: int,
+        *,
+        root: int = 0,
+        channels: int | None = None,
+        orders: Orders = None,
+        ranks_per_host: int | None = None,
+    ) -> Schedule:
+        return _schedule(collective, world_size, channels, orders, ranks_per_host)
+
+    return build
 
 
-def reduce_scatter(
-    world_size: int,
-    *,
-    root: int = 0,
-    channels: int | None = None,
-    orders: Orders = None,
-    ranks_per_host: int | None = None,
-) -> Schedule:
-    """A ring reduce-scatter in each channel."""
-    return _schedule("reduce_scatter", world_size, channels, orders, ranks_per_host)
+def _along(collective: str) -> Builder:
+    """A pipeline of `chunks` pieces along each ring, from the root or to it."""
 
+    def build(
+        world_size: int,
+        *,
+        root: int = 0,
+        channels: int | None = None,
+        orders: Orders = None,
+        ranks_per_host: int | None = None,
+        chunks: int | None = None,
+    ) -> Schedule:
+        return _schedule(collective, world_size, channels, orders, ranks_per_host, root, chunks)
 
-def all_gather(
-    world_size: int,
-    *,
-    root: int = 0,
-    channels: int | None = None,
-    orders: Orders = None,
-    ranks_per_host: int | None = None,
-) -> Schedule:
-    """A ring all-gather in each channel."""
-    return _schedule("all_gather", world_size, channels, orders, ranks_per_host)
-
-
-def broadcast(
-    world_size: int,
-    *,
-    root: int = 0,
-    channels: int | None = None,
-    orders: Orders = None,
-    ranks_per_host: int | None = None,
-    chunks: int | None = None,
-) -> Schedule:
-    """A pipeline along each ring, from the root."""
-    return _schedule("broadcast", world_size, channels, orders, ranks_per_host, root, chunks)
-
-
-def reduce(
-    world_size: int,
-    *,
-    root: int = 0,
-    channels: int | None = None,
-    orders: Orders = None,
-    ranks_per_host: int | None = None,
-    chunks: int | None = None,
-) -> Schedule:
-    """A pipeline along each ring, to the root."""
-    return _schedule("reduce", world_size, channels, orders, ranks_per_host, root, chunks)
+    return build
 
 
 ALGORITHM = Algorithm(
@@ -154,11 +125,8 @@ ALGORITHM = Algorithm(
     summary="Several rings at once in different orders, each with its part of the tensor.",
     source="NCCL's channels",
     builders={
-        "all_reduce": all_reduce,
-        "reduce_scatter": reduce_scatter,
-        "all_gather": all_gather,
-        "broadcast": broadcast,
-        "reduce": reduce,
+        **{name: _around(name) for name in ("all_reduce", "reduce_scatter", "all_gather")},
+        **{name: _along(name) for name in ("broadcast", "reduce")},
     },
     options={
         "channels": "rings (default: 2, one each way)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Group, Issue
+from busbw.bench.backends.base import Backend, Group, Issue, Post
 from busbw.bench.script import Addition, Copy, Part, write_script
 from busbw.bench.work import Item
 from busbw.core.collective import COLLECTIVES, Collective, Place
@@ -24,7 +25,27 @@ COMBINERS: Mapping[str, Callable[..., Any]] = {
 """What a reduction does, for backends whose buffers are numpy arrays."""
 
 
-def prepare(backend: Backend, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+class PointToPoint(Backend):
+    """A backend that carries out schedules by messages between ranks; it says how to send, add and copy."""
+
+    @abstractmethod
+    def exchange(self, sends: Sequence[Post], receives: Sequence[Post], group: Group) -> Issue:
+        """A function that sends and receives all these at once and returns when this rank's part is done."""
+
+    @abstractmethod
+    def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
+        """A function (out, left, right) that does out = left (+) right, element by element."""
+
+    @abstractmethod
+    def copy(self, target: Any, source: Any) -> object:
+        """Copy a buffer into another of the same length."""
+
+    def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
+        """The rounds of the item's schedule as point-to-point calls on these buffers."""
+        return prepare(self, item, send, recv, group)
+
+
+def prepare(backend: PointToPoint, item: Item, send: Any, recv: Any, group: Group) -> Issue:
     """A function that carries out one call of the item's schedule on these buffers."""
     assert item.schedule is not None
     place = Place(item.count, group.size, group.rank, item.call.root or 0)

@@ -131,23 +131,10 @@ class Backend(ABC):
         """None when this backend can carry out a schedule of it as point-to-point calls, otherwise the reason why not."""
         return f"{self.name} has no point-to-point calls for a schedule"
 
-    def exchange(self, sends: Sequence[Post], receives: Sequence[Post], group: Group) -> Issue:
-        """A function that sends and receives all these at once and returns when this rank's part is done."""
-        raise NotImplementedError(self.supports_schedule.__doc__)
-
-    def combiner(self, redop: str) -> Callable[[Any, Any, Any], object]:
-        """A function (out, left, right) that does out = left (+) right, element by element."""
-        raise NotImplementedError(self.supports_schedule.__doc__)
-
-    def copy(self, target: Any, source: Any) -> object:
-        """Copy a buffer into another of the same length."""
-        raise NotImplementedError(self.supports_schedule.__doc__)
-
     def prepare_schedule(self, item: Item, send: Any, recv: Any, group: Group) -> Issue:
-        """As `prepare`, for an item with a schedule: its rounds as point-to-point calls."""
-        from busbw.bench.point_to_point import prepare
-
-        return prepare(self, item, send, recv, group)
+        """As `prepare`, for an item with a schedule; `busbw.bench.point_to_point` has the form of most backends."""
+        reason = self.supports_schedule(item.call.kind, item.call.dtype or "uint8", item.call.redop)
+        raise UsageError(f"--algorithm {item.algorithm}: {reason}")
 
     @abstractmethod
     def barrier(self) -> None:

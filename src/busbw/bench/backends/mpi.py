@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Device, Group, Issue, Post, Progress, Seat, available_memory_bytes, tile
+from busbw.bench.backends.base import Device, Group, Issue, Post, Progress, Seat, available_memory_bytes, tile
 from busbw.bench.backends.mpi_compiled import CompiledCall, bind, pointer
 from busbw.bench.check import numpy_dtype
-from busbw.bench.point_to_point import COMBINERS
+from busbw.bench.point_to_point import COMBINERS, PointToPoint
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import LaunchError, MissingDependency
@@ -26,7 +26,7 @@ from busbw.errors import LaunchError, MissingDependency
 _OPERATORS = {"sum": "SUM", "prod": "PROD", "min": "MIN", "max": "MAX"}
 
 
-class MpiBackend(Backend):
+class MpiBackend(PointToPoint):
     """MPI's own collectives on numpy arrays."""
 
     def __init__(self, name: str = "mpi", settings_text: str = "") -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.bench.backends.base import Backend, Device, Group, Issue, Post, Progress, Seat, available_memory_bytes
+from busbw.bench.backends.base import Device, Group, Issue, Post, Progress, Seat, available_memory_bytes
 from busbw.bench.load import Load
+from busbw.bench.point_to_point import PointToPoint
 from busbw.bench.work import Item
 from busbw.core.collective import Collective, Place
 from busbw.errors import LaunchError, MissingDependency, UsageError
@@ -65,7 +66,7 @@ def local_devices(backend: str) -> int:
     return int(getattr(import_torch(), device).device_count())
 
 
-class TorchBackend(Backend):
+class TorchBackend(PointToPoint):
     """torch.distributed's collectives on torch tensors."""
 
     def __init__(self, name: str = "gloo", settings_text: str = "") -> None:

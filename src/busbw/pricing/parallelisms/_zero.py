@@ -27,6 +27,12 @@ OPTIONS = (
     ),
     Option("textbook", False, yes_or_no, "the paper's way: reduce-scatter gradients, all-gather parameters"),
 )
+SOURCES = ("DeepSpeed runtime/zero/stage_1_and_2.py",)
+NOTES = ("DeepSpeed's calls were read in its source and not run here",)
+TRIES = (
+    ("textbook", True, "what reduce-scatter would send; DeepSpeed does not do it by default"),
+    ("multi_rank_bucket", False, "use_multi_rank_bucket_allreduce off: each part is reduced to its owner"),
+)
 
 
 class Zero(DataScheme):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from busbw.pricing.parallelism import Parallelism
-from busbw.pricing.parallelisms._zero import OPTIONS, Zero
+from busbw.pricing.parallelisms._zero import NOTES, OPTIONS, SOURCES, TRIES, Zero
 
 
 class Zero1(Zero):
@@ -18,10 +18,7 @@ PARALLELISM = Parallelism(
     summary="DeepSpeed ZeRO-1 as it runs by default: all-reduced buckets, then parameters gathered",
     scheme=Zero1,
     options=OPTIONS,
-    sources=("DeepSpeed runtime/zero/stage_1_and_2.py",),
-    notes=("DeepSpeed's calls were read in its source and not run here",),
-    tries=(
-        ("textbook", True, "what reduce-scatter would send; DeepSpeed does not do it by default"),
-        ("multi_rank_bucket", False, "use_multi_rank_bucket_allreduce off: each part is reduced to its owner"),
-    ),
+    sources=SOURCES,
+    notes=NOTES,
+    tries=TRIES,
 )
