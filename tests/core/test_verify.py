@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.core.schedule import ALGORITHMS, NETWORK, Round, Schedule
+from busbw.core.schedule import ALGORITHMS, NETWORK, Algorithm, Round, Schedule
 from busbw.core.sketch import Sketch, phase_of
 from busbw.core.verify import MOST_WORK, input_span, output_span, verify, work
 from busbw.errors import UsageError
@@ -189,3 +189,19 @@ def _sums(schedule: Schedule, rounds: list[Round]) -> list[list[int]]:
                 value = before[source][source_slot + step]
                 held[target][target_slot + step] = (held[target][target_slot + step] if reduces else 0) + value
     return held
+
+
+def test_another_algorithm_of_the_same_name_is_verified_too() -> None:
+    def star(ranks: range) -> Algorithm:
+        def build(world_size: int, *, root: int = 0) -> Schedule:
+            sketch = Sketch("broadcast", world_size, 1)
+            sketch.round()
+            for rank in ranks:
+                sketch.copy(0, rank, 0)
+            return sketch.schedule("star")
+
+        return Algorithm("star", "the root sends to all", "", {"broadcast": build})
+
+    star(range(1, 4)).build("broadcast", 4)
+    with pytest.raises(UsageError, match="rank 3 has nothing"):
+        star(range(1, 3)).build("broadcast", 4)

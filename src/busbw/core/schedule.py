@@ -230,8 +230,11 @@ class Algorithm:
         self.check_options(options)
         from busbw.core.verify import verify_once
 
-        schedule = self.builders[collective](world_size, root=root, **options)
-        verify_once(schedule, (self.name, collective, world_size, root, repr(sorted(options.items()))))
+        builder = self.builders[collective]
+        schedule = builder(world_size, root=root, **options)
+        # By what builds it, not by its name: another algorithm may have the same one.
+        maker = getattr(builder, "func", builder)
+        verify_once(schedule, (maker, collective, world_size, root, repr(sorted(options.items()))))
         return schedule
 
 

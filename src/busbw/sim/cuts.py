@@ -72,18 +72,22 @@ def _host_cut(topology: Topology, block_bytes: float) -> tuple[int, float]:
     ranks = topology.device_host[topology.ranks]
     inside = np.bincount(ranks[ranks >= 0], minlength=count).astype(np.float64)
     crossing = inside * (n - inside) * block_bytes
-    out = np.zeros(count)
+    out, into = np.zeros(count), np.zeros(count)
     leaves = host_a != host_b
-    for ends in (host_a, host_b):
+    forward, backward = topology.forward_Bps, topology.backward_Bps
+    for ends, leaving, coming in ((host_a, forward, backward), (host_b, backward, forward)):
         mine = leaves & (ends >= 0)
-        out += np.bincount(ends[mine], topology.forward_Bps[mine], minlength=count)
+        out += np.bincount(ends[mine], leaving[mine], minlength=count)
+        into += np.bincount(ends[mine], coming[mine], minlength=count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        seconds = np.where((out > 0) & (inside > 0), crossing / out, 0.0)
+        slower = np.minimum(out, into)  # as many bytes come in as go out
+        seconds = np.where((slower > 0) & (inside > 0), crossing / slower, 0.0)
     if not len(seconds) or not seconds.max() > 0:
         return NO_WIRE, 0.0
     host = int(np.argmax(seconds))
     link = int(np.flatnonzero(leaves & ((host_a == host) | (host_b == host)))[0])
-    return 2 * link, float(seconds[host])
+    is_outward = out[host] <= into[host]
+    return 2 * link + int((host_a[link] == host) != is_outward), float(seconds[host])
 
 
 def _ranks_behind(topology: Topology) -> Ints:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from busbw.core.schedule import NETWORK, Bools, Ints, Phase, Schedule
+from busbw.core.schedule import Bools, Ints, Phase, Schedule
 from busbw.core.topology import Floats
 
 MOST_ENTRIES = 30_000_000
@@ -150,9 +150,5 @@ def _joined(running: Sequence[Pattern], times: int) -> Pattern:
         running[0].label,
         latencies=max(min(pattern.waits, times) for pattern in running),
         all_pairs=any(pattern.all_pairs for pattern in running),
+        note="; ".join(dict.fromkeys(pattern.note for pattern in running if pattern.note)),
     )
-
-
-def uses_network(pattern: Pattern) -> bool:
-    """Whether a switch takes part that reduces or multicasts."""
-    return bool((pattern.source == NETWORK).any() or (pattern.target == NETWORK).any())

@@ -59,7 +59,9 @@ def _changes(base: Prediction, spec: Spec) -> Iterator[tuple[str, Spec, Topology
         kind, changed = _faster(machine, binding.resource)
         yield f"every {kind} link twice as fast", spec, changed
     if binding is not None and binding.resource is None:
-        policies = {name: replace(policy, cap_Bps=np.inf) for name, policy in machine.policies.items()}
+        policies = {
+            name: replace(policy, cap_Bps=np.inf, adding_cap_Bps=np.inf) for name, policy in machine.policies.items()
+        }
         yield "no cap on a flow", spec, machine.changed(policies=policies)
     costs = machine.costs
     if costs.launch_s > 0:
@@ -87,7 +89,7 @@ def _one_more_channel(spec: Spec, base: Prediction) -> Spec | None:
             return None
         channels = int(spec.options.get("channels", spec.options.get("ranks_per_host", 2))) + 1
         return Spec(multi, {**spec.options, "channels": channels})
-    return None if "order" in spec.options else Spec(multi, {"channels": 2})
+    return None if "order" in spec.options else Spec(multi, {**spec.options, "channels": 2})
 
 
 def _routes(machine: Topology) -> Iterator[tuple[str, Topology]]:
