@@ -104,3 +104,9 @@ def test_calls_in_a_cuda_graph_are_not_timed() -> None:
     cuda = Cuda()
     cuda.capturing = True
     assert CudaTimes(cuda, lambda work: work).arrived(0) is None
+
+
+def test_steps_that_are_asked_for_are_timed_from_their_first() -> None:
+    sampling = Sampling("sampled", 10)
+    assert [step for step in range(1, 40) if sampling.timed(step, 1000)] == [10, 11, 12, 13, 14, 32]
+    assert [step for step in range(1, 40) if Sampling("sampled").timed(step, 1000)] == [1, 2, 3, 4, 32]

@@ -16,7 +16,7 @@ from busbw.core.call import UNKNOWN_COLLECTIVE, Call
 from busbw.core.dtype import DTYPES
 from busbw.core.trace import CallKind, Group, Mark, RecordedCall, Trace
 from busbw.errors import FileError
-from busbw.traces.torch_names import collective_of, dtype_of, elements_of, sent_by
+from busbw.traces.torch_names import collective_of, dtype_of, elements_of, sent_by, whole_elements
 
 PICKLE = (
     "a pickle, which can run code when it is loaded, so it is not read; write the flight recorder as JSON: "
@@ -69,13 +69,14 @@ def _call(number: int, entry: Mapping[str, Any], groups: Mapping[str, tuple[int,
     given, taken = elements_of(entry["input_sizes"]), elements_of(entry["output_sizes"])
     dtypes = {str(each) for each in (*entry.get("input_dtypes", ()), *entry.get("output_dtypes", ()))}
     dtype = dtype_of(dtypes.pop()) if len(dtypes) == 1 else None
-    elements = given if collective in ("reduce_scatter", "all_to_all", "all_to_all_v") else max(given or 0, taken or 0)
-    known = dtype is not None and elements is not None
-    size_bytes = (elements or 0) * DTYPES[dtype].itemsize if known and dtype is not None else 0
     group, about = (str(each) for each in (*entry["process_group"], "")[:2])
     ranks = groups.get(group, ())
     name_of_group = "world" if about == "default_pg" else about.removeprefix("mesh_") or f"group {group}"
     n = 2 if collective == "send_recv_one_way" else len(ranks)
+    told = given is not None or taken is not None
+    known = dtype is not None and told and (n > 0 or collective not in ("gather", "scatter"))
+    elements = whole_elements(collective, given or 0, taken or 0, n)
+    size_bytes = elements * DTYPES[dtype].itemsize if known and dtype is not None else 0
     place = ranks.index(rank) if rank in ranks else 0
     begin, end = entry.get("time_discovered_started_ns") or 0, entry.get("time_discovered_completed_ns") or 0
     created = int(entry["time_created_ns"])

@@ -258,8 +258,13 @@ def _slower_than_the_machine(lines: Sequence[Line], profile: Profile | None) -> 
         line = worst.line
         yield Advice(
             f"{sum(each.line.count for each in slow)} calls take longer than alone on this machine, {line.call.collective} of "
-            f"{format_size(line.call.size_bytes)} most ({100 * (worst.share_of_machine or 0):.0f} % of its rate): computation "
-            "beside them, or other traffic",
+            f"{format_size(line.call.size_bytes)} most ({100 * (worst.share_of_machine or 0):.0f} % of its rate): "
+            + (
+                ""
+                if all("wait_us" in each.line.notes for each in slow)
+                else "waiting for other ranks, which is not told apart here, "
+            )
+            + "computation beside them, or other traffic",
             saved,
             "times and profile",
         )

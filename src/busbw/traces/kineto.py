@@ -28,7 +28,7 @@ from busbw.core.call import UNKNOWN_COLLECTIVE, Call
 from busbw.core.dtype import DTYPES
 from busbw.core.trace import CallKind, Group, Mark, RecordedCall, Trace
 from busbw.errors import FileError
-from busbw.traces.torch_names import collective_of, dtype_of, elements_of, sent_by
+from busbw.traces.torch_names import collective_of, dtype_of, elements_of, sent_by, whole_elements
 
 _EVENT = re.compile(
     rb'"name"\s*:\s*"(record_param_comms|nccl[A-Za-z]*Kernel|gloo:|c10d::|ProfilerStep#|Optimizer\.step#|'
@@ -193,10 +193,7 @@ def _kind(name: str, args: Mapping[str, Any], job: _Job) -> CallKind:
     collective = collective_of(name)
     dtype = dtype_of(args.get("dtype"))
     given, taken = (int(args.get(key, 0) or 0) for key in ("In msg nelems", "Out msg nelems"))
-    elements = {
-        "all_gather": taken, "reduce_scatter": given, "gather": max(given * size, taken), "scatter": max(given, taken * size),
-        "all_to_all": given, "all_to_all_v": given, "barrier": 0,
-    }.get(collective, max(given, taken))  # fmt: skip
+    elements = whole_elements(collective, given, taken, size)
     notes: dict[str, str] = {}
     if dtype is None and collective != "barrier":
         notes = dict(_NO_SIZE)

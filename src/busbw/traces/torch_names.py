@@ -49,6 +49,19 @@ def elements_of(shape: Any) -> int | None:
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
 
 
+def whole_elements(collective: str, given: int, taken: int, n: int) -> int:
+    """Elements of the whole tensor from those of one rank's input and output, which may be 0 where it has none."""
+    return {
+        "all_gather": taken,
+        "reduce_scatter": given,
+        "gather": max(given * n, taken),
+        "scatter": max(given, taken * n),
+        "all_to_all": given,
+        "all_to_all_v": given,
+        "barrier": 0,
+    }.get(collective, max(given, taken))
+
+
 def sent_by(collective: str, size_bytes: int, n: int, place: int, name: str, root: int = 0) -> int:
     """Bytes that a rank sends in the optimal form; 0 where the collective or N is not known."""
     if collective == "send_recv_one_way":

@@ -29,17 +29,17 @@ MODES = ("sampled", "all", "none")
 
 
 class Sampling:
-    """Which calls are timed: those of the first steps and then of each 32nd; without steps, blocks of 64 calls."""
+    """Which calls are timed: those of the first steps (from `first` on) and then of each 32nd; without steps, blocks of 64 calls."""
 
-    def __init__(self, mode: str) -> None:
-        self._mode = mode
+    def __init__(self, mode: str, first: int = 0) -> None:
+        self._mode, self._first = mode, first
 
     def timed(self, segment: int, sequence: int) -> bool:
         """Whether this call is; the same on all ranks, as they run the same steps."""
         if self._mode != "sampled":
             return self._mode == "all"
         if segment:
-            return segment < _FIRST or segment % _EVERY == 0
+            return 0 <= segment - self._first < _FIRST or segment % _EVERY == 0
         return sequence < _BLOCK or (sequence // _BLOCK) % _EVERY == 0
 
 

@@ -51,7 +51,7 @@ class Recorder:
         self._redops: dict[int, Any] = {}  # enumeration members and words, whose hash would cost 0.5 us
         self._graph_task = _current_graph_task_id
         self._places = Places(_OWN)
-        self._sampling = Sampling(times)
+        self._sampling = Sampling(times, 0 if steps is None else steps.start)
         self._timing = False
         self._checks = Sampling("sampled")
         self._checking = True
