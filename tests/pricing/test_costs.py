@@ -15,11 +15,11 @@ from busbw.errors import FileError, UsageError
 from busbw.formats import post_csv
 from busbw.pricing import price
 from busbw.pricing.buckets import best_of, bucket_curve
-from busbw.pricing.links import sent_by_link
+from busbw.pricing.links import ranks_of, sent_by_link, with_link
 from busbw.pricing.mesh import make_mesh
 from busbw.pricing.profile import ByLink, Rates, read_profile
 from busbw.pricing.step import run_steps
-from busbw.pricing.stream import Compute, Group, Wait, call
+from busbw.pricing.stream import Compute, Group, Wait, call, message
 from busbw.pricing.suggest import suggestions
 from busbw.pricing.sync import ways
 from busbw.pricing.timeline import Work, play
@@ -262,3 +262,37 @@ def test_megatron_pads_its_buffer() -> None:
     assert scatter == gather
     assert all(count % 128 == 0 for count in scatter)
     assert 124439808 <= sum(scatter) < 124439808 + 148 * 64 + 3 * 128
+
+
+def test_a_pipeline_idles_for_micro_batches_and_not_for_what_is_done_once() -> None:
+    """1 s of computation and 1 s of an exposed gradient all-reduce: a bubble of 0.5 is half of the computation."""
+    events = [Compute("backward", "a", 1.0), call("all_reduce", WORLD, 100, "uint8", "backward", "b")]
+    found = play(events, Rates(0.0, 150.0), Work(step_s=1.0), bubble=0.5)
+    assert (found.exposed_s, found.bubble_s, found.step_s) == (
+        pytest.approx(1.0),
+        pytest.approx(0.5),
+        pytest.approx(2.5),
+    )
+
+
+def test_a_message_takes_the_link_between_its_two_ranks() -> None:
+    stages = Group("pp", (0, 1, 2, 3), 1)
+    inside = message(stages, 0, True, 100, "uint8", "backward", "m").line
+    across = message(stages, 2, True, 100, "uint8", "forward", "m").line
+    assert ranks_of(inside) == (1, 0)
+    found = [with_link(line, 2, 1).notes for line in (inside, across)]
+    assert [notes["link"] for notes in found] == ["inside", "across"]
+    assert [notes["across_bytes_per_rank"] for notes in found] == ["0", "100"]
+    got = message(stages, 2, False, 100, "uint8", "backward", "m").line
+    assert ranks_of(got) == (2, 1)
+
+
+def test_a_broadcast_lends_from_an_all_gather_that_sends_as_many_bytes(tmp_path: Path) -> None:
+    """At N = 2 an all-gather sends half of S, a broadcast all of it."""
+    rows = [Measurement(Call("all_gather", 4**k, 2), 1e-5 + 4**k / 1e9) for k in range(6, 14)]
+    path = tmp_path / "a.csv"
+    path.write_text(post_csv.write(rows))
+    profile, _, _ = read_profile(str(path))
+    assert (
+        profile.estimate(Call("broadcast", 2**20, 2)).seconds == profile.estimate(Call("all_gather", 2**21, 2)).seconds
+    )

@@ -152,6 +152,9 @@ def _sync(report: Report) -> Iterator[str]:
     yield f"# {'':<26} {'dtype':<9} {'calls':>5} {'S (MB)':>9} {'time':>9} {'95 %':>21} {'latency':>9} {'bandwidth':>9}"
     for way in ways:
         yield _way(way)
+    types = [way.dtype for way in ways if way.how == "in buckets"]
+    if len(types) > 1:
+        yield f"# buckets are those of this plan, filled by {types[0]} gradients; other types are what a hook makes of them"
     if report.floor is None:
         return
     low, high = report.floor

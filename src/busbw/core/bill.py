@@ -1,7 +1,7 @@
 """What one training step communicates: lines of Call x count x phase. Priced and captured bills have this one type.
 
 A bill is of one rank and one step. Its lines stand in launch order; calls that follow each other and differ in nothing
-are one line with a count. `diff` in busbw.pricing compares two of them line by line.
+are one line with a count. `busbw.pricing.against.differences` compares two bills line by line.
 
 Point-to-point: a send of S bytes is a `send_recv_one_way` line with world_size 2 and sent_bytes_per_rank = S; on the
 receiving rank the same call stands with sent_bytes_per_rank = 0. A batch of them is one line a message.

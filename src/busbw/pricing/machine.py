@@ -11,8 +11,8 @@ from busbw.core.cost_model import Estimate
 from busbw.core.schedule import Schedule
 from busbw.core.topology import BASES, Topology
 from busbw.errors import UsageError
+from busbw.pricing.links import MESSAGES, ranks_of
 
-MESSAGES = ("send_recv_one_way", "send_recv")
 PIPELINED = ("broadcast", "reduce")
 MOST_PIPELINED = 128
 """Ranks up to which every size of a pipeline is simulated."""
@@ -44,10 +44,9 @@ class OnMachine:
 
     def of_line(self, line: Line) -> Estimate:
         """Seconds of one call of a line, between its ranks; of a message, between its two."""
-        if line.call.collective in MESSAGES and line.notes.get("peer", "").isdecimal():
-            pair = (int(line.notes.get("own", line.group_ranks[0] if line.group_ranks else 0)), int(line.notes["peer"]))
-            if pair[0] != pair[1]:
-                return self._on(line.call, pair if line.notes.get("way") != "receive" else pair[::-1])
+        ranks = ranks_of(line)
+        if line.call.collective in MESSAGES and len(set(ranks)) == 2:
+            return self._on(line.call, ranks)
         if len(line.group_ranks) != line.call.world_size:
             return self.estimate(line.call)
         return self._on(line.call, line.group_ranks)

@@ -16,6 +16,7 @@ from busbw.core.cost_model import CostModel, Estimate
 from busbw.core.measurement import Measurement
 from busbw.errors import BusbwError, FileError, UsageError
 from busbw.pricing.contention import Contention, measured_contention
+from busbw.pricing.links import ranks_of
 from busbw.pricing.machine import OnMachine, is_preset, read_machine
 from busbw.units import format_rate, format_time, parse_rate, parse_time
 
@@ -26,19 +27,19 @@ STEPS: Mapping[str, Callable[[int], int]] = {
 }
 """Steps one after the other on a ring of N ranks; N - 1 for every other collective."""
 
-SUBSTITUTES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "all_to_all_v": (("all_to_all", ""), ("all_gather", "")),
-    "all_to_all": (("all_to_all_v", ""), ("all_gather", "")),
-    "send_recv_one_way": (("send_recv", ""), ("broadcast", "")),
-    "send_recv": (("send_recv_one_way", ""), ("broadcast", "")),
-    "all_gather": (("reduce_scatter", ""),),
-    "reduce_scatter": (("all_gather", ""),),
-    "reduce": (("broadcast", ""),),
-    "broadcast": (("reduce", ""), ("all_gather", "")),
-    "gather": (("scatter", ""), ("all_gather", "")),
-    "scatter": (("gather", ""), ("all_gather", "")),
+SUBSTITUTES: Mapping[str, tuple[str, ...]] = {
+    "all_to_all_v": ("all_to_all", "all_gather"),
+    "all_to_all": ("all_to_all_v", "all_gather"),
+    "send_recv_one_way": ("send_recv", "broadcast"),
+    "send_recv": ("send_recv_one_way", "broadcast"),
+    "all_gather": ("reduce_scatter",),
+    "reduce_scatter": ("all_gather",),
+    "reduce": ("broadcast",),
+    "broadcast": ("reduce", "all_gather"),
+    "gather": ("scatter", "all_gather"),
+    "scatter": ("gather", "all_gather"),
 }
-"""What stands in for a collective that a profile lacks: the closest with the same bytes on a wire."""
+"""What stands in for a collective that a profile lacks, the closest first; then all_reduce, then any other."""
 
 
 class Profile(Protocol):
@@ -94,22 +95,20 @@ class Fitted:
     def _estimate(self, call: Call) -> Estimate:
         if call.collective in self.known or call.world_size < 2:
             return self.model.estimate(call)
-        for other, _ in SUBSTITUTES.get(call.collective, ()):
-            if other in self.known:
-                found = self.model.estimate(replace(call, collective=other, root=None, redop=None))
-                reason = f"the profile has no {call.collective}: priced as {other} of the same S"
-                return replace(found, extrapolates=(reason, *found.extrapolates))
-        if call.kind.moves_data and call.size_bytes > 0:
-            for other in sorted(self.known, key=lambda name: (name != "all_reduce", name)):
-                kind = COLLECTIVES.get(other)
-                if kind.moves_data:
-                    n = call.world_size
-                    size = max(round(call.size_bytes * call.kind.bus_factor(n) / kind.bus_factor(n)), 1)
-                    found = self.model.estimate(
-                        replace(call, collective=other, size_bytes=size, root=None, redop=None, in_place=None)
-                    )
-                    reason = f"the profile has no {call.collective}: priced as {other} with as many bytes on a wire"
-                    return replace(found, extrapolates=(reason, *found.extrapolates))
+        n, moves = call.world_size, call.kind.moves_data and call.size_bytes > 0
+        others = sorted(self.known, key=lambda name: (name != "all_reduce", name))
+        for other in (*SUBSTITUTES.get(call.collective, ()), *others) if moves else ():
+            kind = COLLECTIVES.get(other)
+            if other not in self.known or not kind.moves_data:
+                continue
+            # Of the size at which it carries as many bytes on a wire.
+            size = max(round(call.size_bytes * call.kind.bus_factor(n) / kind.bus_factor(n)), 1)
+            found = self.model.estimate(
+                replace(call, collective=other, size_bytes=size, root=None, redop=None, in_place=None)
+            )
+            same = "of the same S" if size == call.size_bytes else "with as many bytes on a wire"
+            reason = f"the profile has no {call.collective}: priced as {other} {same}"
+            return replace(found, extrapolates=(reason, *found.extrapolates))
         return self.model.estimate(call)  # raises, and names what is known
 
 
@@ -127,12 +126,13 @@ class ByLink:
 
     def of_line(self, line: Line) -> Estimate:
         """Seconds of one call of a line, by where its ranks are."""
-        ranks = line.group_ranks
-        if line.call.collective in ("send_recv_one_way", "send_recv") and line.notes.get("peer", "").isdecimal():
-            peer = int(line.notes["peer"])
-            ranks = (peer, int(line.notes.get("own", ranks[0] if ranks else peer)))
-        found = self._of_ranks(ranks)
+        found = self._of_ranks(ranks_of(line))
         return found.of_line(line) if isinstance(found, OnMachine) else found.estimate(line.call)
+
+    @property
+    def contention(self) -> Contention | None:
+        """What hidden calls cost: as measured inside a host, else across."""
+        return getattr(self.inside, "contention", None) or getattr(self.across, "contention", None)
 
     def of_group(self, ranks: Sequence[int]) -> Profile:
         """What prices calls between these ranks."""

@@ -62,6 +62,10 @@ class Timeline:
         }
 
 
+EACH_MICRO_BATCH = ("pp", "tp", "cp", "ep")
+"""Groups whose calls come with every micro-batch, so that a pipeline's bubble grows with what they expose."""
+
+
 def play(events: Sequence[Event], profile: Profile, work: Work, bubble: float = 0.0) -> Timeline:
     """Play one step. `bubble` is the pipeline's idle time over its busy time, (p - 1) / (v M)."""
     total = sum(event.flops for event in events if isinstance(event, Compute))
@@ -104,7 +108,9 @@ def play(events: Sequence[Event], profile: Profile, work: Work, bubble: float = 
             now = end
     contended = work.contention * max(communication - exposed, 0.0)
     now += contended
-    idle = bubble * now
+    # A stage idles for other stages' micro-batches, not for what is done once a step: gradients, the optimizer.
+    once = sum(seconds for where, seconds in by.items() if where.partition(" ")[0] not in EACH_MICRO_BATCH)
+    idle = bubble * (compute + contended + exposed - once)
     largest = tuple(sorted(by.items(), key=lambda pair: -pair[1]))
     return Timeline(now + idle, compute, communication, exposed, idle, contended, largest)
 

@@ -60,6 +60,8 @@ class Pipeline(Scheme):
             self.notes.append(
                 f"{self.micro} micro-batches (--accumulate) cannot fill a pipeline of {self.p} stages: give at least {self.p}"
             )
+        if job.whole.geometry is not None and job.whole.geometry.tied and self.p > 1 and self.rank == self.p - 1:
+            self.notes.append("the last stage's copy of the tied embedding is not in its data-parallel sync here")
         self.message = job.tokens * hidden_of(job.whole)
         for scheme in job.inner:  # under sequence parallelism each tensor-parallel rank sends its part
             self.message //= scheme.parts_of_sequence
