@@ -36,6 +36,7 @@ print("ready", flush=True)
 while True:
     wanted = struct.unpack_from("q", shared, {_WANTED})[0]
     if wanted == {_COMPUTE}:
+        struct.pack_into("q", shared, {_RESTS}, 0)
         struct.pack_into("d", shared, {_BEGAN}, time.perf_counter())
         struct.pack_into("q", shared, {_COUNT}, 0)
         count = 0
@@ -123,9 +124,13 @@ class ProcessLoad:
             if self._process.poll() is not None:
                 raise LaunchError(f"the process for {self.what} has ended (exit status {self._process.returncode})")
             time.sleep(_NAP_S)
+        if not struct.unpack_from("q", self._shared, _RESTS)[0]:
+            raise LaunchError(f"a product of {self.what} takes more than a minute: give --with-compute a smaller size")
 
     def rest(self, seconds: float) -> None:
         """Do nothing but compute for so long."""
+        if self._process.poll() is not None:
+            raise LaunchError(f"the process for {self.what} has ended (exit status {self._process.returncode})")
         time.sleep(seconds)
 
     def close(self) -> None:

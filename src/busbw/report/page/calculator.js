@@ -87,18 +87,27 @@ function settingChoices(model) {
   if (names.length === 0) return [["", "all rows"]];
   const words = (settings) => names.filter((name) => name in settings).map((name) => `${name} ${settings[name]}`).join(", ") || "the others";
   const chosen = new Map(groups.flat().map((settings) => [words(settings), names.map((name) => [name, settings[name] ?? null])]));
-  return [["", "those with the most rows"], ...[...chosen].map(([text, pairs]) => [JSON.stringify(pairs), text])];
+  return [["", "those with this N, then the most sizes"], ...[...chosen].map(([text, pairs]) => [JSON.stringify(pairs), text])];
 }
 
-/** The group of an op's curves that has the chosen settings; null leaves it to the model. */
-function groupOf(model, op, choice) {
-  if (!choice) return null;
-  const pairs = JSON.parse(choice);
+/** The group of an op's curves that is nearest to the chosen settings, and one sentence for each that it contradicts. */
+function groupOf(model, op, choice, n) {
+  if (!choice) return [null, []];
+  const asked = JSON.parse(choice).filter(([, value]) => value !== null);
+  let best = null;
   for (const [key, byWorld] of model.groups(op)) {
-    const { settings } = [...byWorld.values()][0];
-    if (pairs.every(([name, value]) => (settings[name] ?? null) === value)) return key;
+    const curves = [...byWorld.values()];
+    const { settings } = curves[0];
+    const against = asked.filter(([name, value]) => name in settings && settings[name] !== value);
+    const alike = asked.filter(([name, value]) => settings[name] === value).length;
+    const points = curves.reduce((sum, curve) => sum + curve.points, 0);
+    const merit = [-against.length, Number(byWorld.has(n)), alike, points];
+    const at = best ? merit.findIndex((value, i) => value !== best.merit[i]) : 0;
+    if (!best || (at >= 0 && merit[at] > best.merit[at])) {
+      best = { key, merit, reasons: against.map(([name, value]) => `${op}: fitted on ${name} ${settings[name]}, not ${value}`) };
+    }
   }
-  return null;
+  return best ? [best.key, best.reasons] : [null, []];
 }
 
 /** A whole number of ranks, or a sentence. */
@@ -111,14 +120,14 @@ function readRanks(id) {
 function showCall(model, choice) {
   const output = byId("calc-result");
   try {
-    const group = groupOf(model, byId("calc-op").value, choice);
     const [op, n, size] = [byId("calc-op").value, readRanks("calc-n"), parseSize(byId("calc-size").value)];
+    const [group, reasons] = groupOf(model, op, choice, n);
     byId("calc-slider").value = String(Math.log2(size));
     const price = model.estimate(op, n, size, group);
     const factor = model.factor(op, n);
     const rates = n > 1 && price.seconds > 0 ? [["algbw", formatRate(size / price.seconds)], ["busbw", formatRate((size / price.seconds) * factor)]] : [];
     showPrice(output, price, [["S", `${formatSize(size)} (${size.toLocaleString("en")} B)`], ...rates]);
-    showWarnings(byId("calc-warnings"), price.extrapolates);
+    showWarnings(byId("calc-warnings"), [...reasons, ...price.extrapolates]);
     byId("calc-basis").textContent = basis(model, op, n, group);
     if (n > 1) drawShares(byId("calc-shares"), model, op, n, size, group);
     byId("calc-shares").hidden = n === 1;
@@ -220,14 +229,19 @@ function drawParts(holder, parts, now, least, most, how) {
 function showSync(model, choice) {
   if (byId("sync").hidden) return;
   const output = byId("sync-result");
-  const group = (op) => groupOf(model, op, choice);
+  const reasons = new Set();
   try {
     const [scheme, n] = [byId("sync-scheme").value, readRanks("sync-n")];
+    const group = (op) => {
+      const [key, against] = groupOf(model, op, choice, n);
+      against.forEach((reason) => reasons.add(reason));
+      return key;
+    };
     const bytes = parseCount(byId("sync-parameters").value) * Number(byId("sync-dtype").value);
     const bucket = Math.min(parseSize(byId("sync-bucket").value), bytes);
     const price = priceCalls(model, n, bucketCalls(scheme, bytes, bucket), group);
     showPrice(output, price, [["calls a step", price.calls.toLocaleString("en")], ["bytes", formatSize(bytes)]]);
-    showWarnings(byId("sync-warnings"), price.extrapolates);
+    showWarnings(byId("sync-warnings"), [...reasons, ...price.extrapolates]);
     byId("sync-curve").hidden = n === 1;
     if (n > 1) drawBuckets(byId("sync-curve"), model, scheme, n, bytes, bucket, group);
   } catch (error) {
