@@ -38,6 +38,7 @@ class Record:
     def __init__(self, path: str, run: Run, *, resume: bool = False, overwrite: bool = False) -> None:
         self.path = Path(path)
         self.earlier: Results | None = None
+        self._failed = False
         if resume and overwrite:
             raise UsageError("--resume goes on with the results file and --overwrite replaces it: use one of them")
         try:
@@ -78,16 +79,24 @@ class Record:
         self._append({"type": "note", "text": text})
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what could not be written was said when it was tried."""
+        try:
+            self._file.close()
+        except OSError as error:
+            if not self._failed:
+                raise self._full(error) from error
 
     def _append(self, record: dict[str, Any]) -> None:
         try:
             self._write(record)
         except OSError as error:
-            raise FileError(
-                f"{self.path}: cannot be written any more: {error.strerror}; the rows before are kept: make room, then --resume"
-            ) from error
+            self._failed = True
+            raise self._full(error) from error
+
+    def _full(self, error: OSError) -> FileError:
+        return FileError(
+            f"{self.path}: cannot be written any more: {error.strerror}; the rows before are kept: make room, then --resume"
+        )
 
     def _write(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
